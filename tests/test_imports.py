@@ -5,6 +5,7 @@ TensorFlow: all three are read from the source.
 """
 
 import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,38 @@ def test_every_package_is_an_attribute_of_the_library():
     assert inside - {"keras_compat"} <= set(names.split()) and loaded == "False"
     print_name = "import tfdpnorm; print(tfdpnorm.analysis.__name__)"
     assert run_python(print_name).strip() == "tfdpnorm.analysis"
+
+
+LAZY = ["tfdpnorm", "tfdpnorm.privacy", "tfdpnorm.tuning"]
+
+
+def names_for_type_checkers(text):
+    """Pairs (module, name) that a source imports under `if TYPE_CHECKING:`, each as itself."""
+    (block,) = (node for node in ast.parse(text).body if is_type_checking(node))
+    found = []
+    for node in block.body:
+        (alias,) = node.names
+        assert alias.name == alias.asname, "an export is imported `as` itself"
+        found.append((node.module, alias.name))
+    assert len(found) == len(set(found))
+    return set(found)
+
+
+@each("package", LAZY)
+def test_type_checkers_see_the_names_that_are_lazy(package):
+    path = ROOT.joinpath(*package.split("."), "__init__.py")
+    module = importlib.import_module(package)
+    lazy = {(source, name) for name, source in module._NAMES.items()}
+    lazy |= {(package, name) for name in getattr(module, "_PACKAGES", ())}
+    assert names_for_type_checkers(path.read_text("utf-8")) == lazy
+    for _, name in lazy:
+        assert getattr(module, name) is not None and name in dir(module)
+    with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'absent'"):
+        _ = module.absent
+
+
+def test_the_package_is_marked_as_typed():
+    assert (ROOT / "tfdpnorm/py.typed").is_file()
 
 
 NEEDLESS = ["tensorflow_datasets", "keras_tuner", "matplotlib"]
@@ -204,12 +237,15 @@ def forbidden_imports(modules):
     """What breaks the layers, one line for each import."""
     standard = set(sys.stdlib_module_names)
     libraries = ("tensorflow", "numpy")
-    ground = (*(f"tfdpnorm.{name}" for name in ("arguments", "choices", "dtypes", "files")), COMPAT)
+    ground = ("arguments", "choices", "dtypes", "errors", "files")
+    ground = (*(f"tfdpnorm.{name}" for name in ground), COMPAT)
     allowed = {
         "tfdpnorm.arguments": [],
         "tfdpnorm.choices": [],
         "tfdpnorm.dtypes": libraries,
+        "tfdpnorm.errors": [],
         "tfdpnorm.files": [],
+        "tfdpnorm.lazy": [],
         "tfdpnorm.memory": [],
         COMPAT: [COMPAT, "keras", *libraries],
         "tfdpnorm.layers": ["tfdpnorm.layers", *ground, *libraries],
@@ -218,7 +254,8 @@ def forbidden_imports(modules):
     }
     faults = []
     for name, path in modules.items():
-        imported = imports_of(name, path, modules)
+        # The library itself names all packages, for type checkers.
+        imported = imports_of(name, path, modules, module_level=name == "tfdpnorm")
         above = ["trainers"] if within(name, TUNING) else ["trainers", TUNING]
         faults += [
             f"{name} imports {m}" for m in sorted(imported) if any(within(m, a) for a in above)

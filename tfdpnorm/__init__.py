@@ -5,8 +5,9 @@ The names below are imported when they are first used, so that `tfdpnorm-epsilon
 library can be loaded all the same.
 """
 
-import importlib
+from typing import TYPE_CHECKING
 
+from tfdpnorm import lazy
 from tfdpnorm._version import __version__
 from tfdpnorm.keras_compat.importing import choose_keras, register_when_keras_is_imported
 
@@ -16,6 +17,8 @@ _NAMES = {
     "Clipping": "tfdpnorm.gradients",
     "FrozenBatchNormalization": "tfdpnorm.layers",
     "PrivacyBudget": "tfdpnorm.privacy",
+    "PrivacyError": "tfdpnorm.errors",
+    "PrivacyWarning": "tfdpnorm.errors",
     "PrivateModel": "tfdpnorm.training",
     "PrivateValidation": "tfdpnorm.training",
     "PublicBatch": "tfdpnorm.training",
@@ -28,7 +31,7 @@ _NAMES = {
     "convert_model": "tfdpnorm.convert",
     "fold_public_statistics": "tfdpnorm.convert",
     "make_plan": "tfdpnorm.privacy",
-    "make_private": "tfdpnorm.training",
+    "make_private": "tfdpnorm.training.make_private",
     "private_least_squares": "tfdpnorm.least_squares",
     "suggest": "tfdpnorm.training",
     "suggested_optimizer": "tfdpnorm.training",
@@ -51,17 +54,43 @@ _PACKAGES = (
 
 __all__ = ["__version__", *_NAMES, *_PACKAGES]
 
-
-def __getattr__(name):
-    if name in _NAMES:
-        return getattr(importlib.import_module(_NAMES[name]), name)
-    if name in _PACKAGES:
-        return importlib.import_module(f"tfdpnorm.{name}")
-    raise AttributeError(f"module 'tfdpnorm' has no attribute {name!r}")
-
-
-def __dir__():
-    return sorted(__all__)
+if TYPE_CHECKING:
+    from tfdpnorm import analysis as analysis
+    from tfdpnorm import audit as audit
+    from tfdpnorm import convert as convert
+    from tfdpnorm import data as data
+    from tfdpnorm import gradients as gradients
+    from tfdpnorm import independence as independence
+    from tfdpnorm import layers as layers
+    from tfdpnorm import least_squares as least_squares
+    from tfdpnorm import models as models
+    from tfdpnorm import noise as noise
+    from tfdpnorm import privacy as privacy
+    from tfdpnorm import training as training
+    from tfdpnorm import tuning as tuning
+    from tfdpnorm.convert import convert_model as convert_model
+    from tfdpnorm.convert import fold_public_statistics as fold_public_statistics
+    from tfdpnorm.errors import PrivacyError as PrivacyError
+    from tfdpnorm.errors import PrivacyWarning as PrivacyWarning
+    from tfdpnorm.gradients import Clipping as Clipping
+    from tfdpnorm.layers import FrozenBatchNormalization as FrozenBatchNormalization
+    from tfdpnorm.layers import PublicBatchNormalization as PublicBatchNormalization
+    from tfdpnorm.layers import PublicCentering as PublicCentering
+    from tfdpnorm.layers import ScaleNorm as ScaleNorm
+    from tfdpnorm.least_squares import private_least_squares as private_least_squares
+    from tfdpnorm.privacy import PrivacyBudget as PrivacyBudget
+    from tfdpnorm.privacy import make_plan as make_plan
+    from tfdpnorm.training import PrivateModel as PrivateModel
+    from tfdpnorm.training import PrivateValidation as PrivateValidation
+    from tfdpnorm.training import PublicBatch as PublicBatch
+    from tfdpnorm.training import RunDir as RunDir
+    from tfdpnorm.training import Views as Views
+    from tfdpnorm.training import WeightAverage as WeightAverage
+    from tfdpnorm.training import suggest as suggest
+    from tfdpnorm.training import suggested_optimizer as suggested_optimizer
+    from tfdpnorm.training.make_private import make_private as make_private
+else:
+    __getattr__, __dir__ = lazy.attributes(__name__, _NAMES, _PACKAGES)
 
 
 register_when_keras_is_imported()

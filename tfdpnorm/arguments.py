@@ -26,7 +26,7 @@ def refusal(name, expected, value, remedy=""):
 
 
 def real(name, value, expected="to be a number", remedy=""):
-    """Returns `value` as a float; refuses NaN, booleans and all but real numbers."""
+    """Returns `value` as a float; rejects NaN, booleans and all but real numbers."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise refusal(name, expected, value, remedy)
     try:
@@ -112,7 +112,7 @@ def sampling_rate(name, value, *, remedy=""):
 
 
 def whole(name, value, *, at_least, remedy=""):
-    """Returns `value` as an int >= `at_least`; refuses fractions, booleans and strings."""
+    """Returns `value` as an int >= `at_least`; rejects fractions, booleans and strings."""
     expected = f"to be a whole number >= {at_least}"
     if math.isinf(real(name, value, expected, remedy)):
         raise refusal(name, expected, value, remedy)
@@ -126,7 +126,7 @@ def whole(name, value, *, at_least, remedy=""):
 def integer(name, value, *, at_least, remedy="", wrong_type=TypeError):
     """Returns `value` as an int >= `at_least`, for a size, a seed or a count of rows.
 
-    Other than `whole`, it refuses whole floats.
+    Other than `whole`, it rejects whole floats.
 
     Args:
         name: Of the argument.
@@ -147,7 +147,7 @@ def updates(name, value, *, at_least):
     """Returns `value` as an int in [at_least, 2**53]: floats count no further."""
     number = whole(name, value, at_least=at_least)
     if number > 2**53:
-        raise refusal(name, "<= 2**53", value, "Nobody makes that many updates.")
+        raise refusal(name, "<= 2**53", value, "Choose a smaller number.")
     return number
 
 

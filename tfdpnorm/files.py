@@ -54,7 +54,7 @@ def make_folder(path, name):
 
 
 def write_whole(path, data, *, durable=False):
-    """Writes a file, in place of what was there, whole or not at all.
+    """Writes a file, in place of one that was there, whole or not at all.
 
     Args:
         path: The file; its folder exists.

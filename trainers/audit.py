@@ -36,7 +36,7 @@ def define_flags():
         "check",
         "epsilon",
         ("epsilon", "sensitivity", *_CANARIES),
-        "epsilon: one update on neighbouring lots; sensitivity: how far one example moves the "
+        "epsilon: one update on neighbouring batches; sensitivity: how far one example moves the "
         "clipped sum, over a grid of paths; canaries: a whole training, in one run; "
         "gradient_canaries: the same, with canaries of which each has a number of the model to "
         "itself.",
@@ -48,16 +48,16 @@ def define_flags():
         AuditSpec,
         default=lambda name: f"{defaults_of(AuditSpec)[name]}",
         help={
-            "statistics": "Whose moments public-batch normalisation takes; lot is NOT private. "
+            "statistics": "Moments of public-batch normalisation; lot is NOT private. "
             "Default: all, one after the other; with canaries: public.",
-            "expected_batch_size": "Lot size; default: 64, with canaries half of the data.",
+            "expected_batch_size": "Batch size; default: 64, with canaries half of the data.",
         },
     )
     flags.DEFINE_integer(
         "samples",
         None,
-        f"Released numbers from each lot; default: {_MECHANISM_SAMPLES:,}, {_BLACK_BOX_SAMPLES:,} "
-        "with --black_box.",
+        f"Released numbers from each batch; default: {_MECHANISM_SAMPLES:,}, "
+        f"{_BLACK_BOX_SAMPLES:,} with --black_box.",
     )
     flags.DEFINE_float("confidence", 0.95, "Of the lower bound on epsilon.")
     flags.DEFINE_bool(
@@ -79,8 +79,8 @@ def define_flags():
         None,
         "Coins guessed, even; default: half of the canaries, of those of gradients a fifth.",
     )
-    flags.DEFINE_enum("canary_kind", "mislabelled", CANARY_KINDS, "What canaries are.")
-    flags.DEFINE_integer("num_examples", 200, "Private rows beside the canaries.")
+    flags.DEFINE_enum("canary_kind", "mislabelled", CANARY_KINDS, "Kind of the canaries.")
+    flags.DEFINE_integer("num_examples", 200, "Private rows in addition to the canaries.")
     flags.DEFINE_integer(
         "steps",
         None,

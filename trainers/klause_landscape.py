@@ -29,7 +29,7 @@ def define_flags():
     """Defines this program's flags."""
     flags.DEFINE_string("with_scale_norm", None, "Keras file of the network with ScaleNorm.")
     flags.DEFINE_string("without_scale_norm", None, "Keras file of the network without.")
-    flags.DEFINE_string("dataset", "cifar10", "What they were trained on.")
+    flags.DEFINE_string("dataset", "cifar10", "Training set of the models.")
     spec_flags.define(LandscapeSettings, own=defaults_of(LandscapeSettings))
     common.define_data_dir()
     flags.DEFINE_string("output_dir", "outputs/landscape", "Folder of records, table and plots.")

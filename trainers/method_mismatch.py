@@ -25,7 +25,7 @@ def define_flags():
     """Defines this program's flags."""
     flags.DEFINE_float("epsilon", 7.0, "Target epsilon.")
     flags.DEFINE_integer("seed", 0, "Seeds initial weights and public rows.")
-    flags.DEFINE_integer("steps", 400, "Updates, with lots of 32.")
+    flags.DEFINE_integer("steps", 400, "Updates, with batches of 32.")
     flags.DEFINE_list("rows", [], "Names of sets of public rows; default: all.")
     flags.DEFINE_bool("compute", True, "Train; else show the records of the folder again.")
     common.define_data_dir()

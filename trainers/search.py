@@ -32,7 +32,9 @@ _OF_THE_CELL = ("epsilon", "delta", "precision", "insecure_seed")
 
 def define_flags():
     """Defines this program's flags."""
-    flags.DEFINE_enum("experiment", "davody_table5", registry.EXPERIMENTS, "Whose cell.")
+    flags.DEFINE_enum(
+        "experiment", "davody_table5", registry.EXPERIMENTS, "Experiment of the cell."
+    )
     flags.DEFINE_string("cell", None, "Which cell of it, such as layer/eps=3.", required=True)
     flags.DEFINE_integer("seed", 0, "Seeds initial weights and what is left out; never noise.")
     spec_flags.define(

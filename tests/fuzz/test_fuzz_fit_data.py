@@ -111,7 +111,7 @@ def test_fit_data(x, y, sample_weight, public_batch, loss, engine, rows):
             assert np.array_equal(vector(start[0]), vector(private.model.get_weights()))
         return "refused by fit"
     assert private.ledger.updates == 1
-    assert "the lots were not Poisson-sampled" not in private.privacy_statement()
+    assert "the batches were not Poisson-sampled" not in private.privacy_statement()
     end = private.model.get_weights()
     assert np.isfinite(vector(end)).all()
     batches = poisson_batches(x, y, sample_weight=sample_weight, expected_batch_size=5)

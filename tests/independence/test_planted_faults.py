@@ -20,9 +20,9 @@ _NOT_AT_RANDOM = {
 }
 # What cannot be run on a batch: the library, or the check itself, rejects its values.
 _REJECTED = {
-    "contrastive_loss": "takes each row by itself",
-    "loss_less_the_batch_s_mean": "takes each row by itself",
-    "loss_over_the_batch_s_maximum": "takes each row by itself",
+    "contrastive_loss": "treats each example separately",
+    "loss_less_the_batch_s_mean": "treats each example separately",
+    "loss_over_the_batch_s_maximum": "treats each example separately",
     "outputs_without_rows": "8 examples gave shapes [(3,)]",
     "reduced_loss": "one value per",
 }

@@ -137,7 +137,7 @@ class TestLedger:
         assert exact_epsilon(together) == pytest.approx(2, rel=0.01)
         assert second.epsilon() == pytest.approx(2, rel=0.01)
         assert f"run {first.ledger.run_id}" in second.privacy_statement()
-        with pytest.raises(ValueError, match="above what the earlier phases have spent"):
+        with pytest.raises(ValueError, match="larger than that spent in the earlier phases"):
             released(data, after=path)
 
     def test_a_training_after_a_release_composes(self, data):
@@ -167,9 +167,9 @@ def test_the_statement_says_what_was_released(data):
         "one noisy sum, and no gradients",
         "12 features",
         "every example is in every batch",
-        "T = 1 done of 1",
+        "T = 1 made, of 1",
         "C = 1.0",
-        "What computed the features",
+        "The computation of the features",
         "z C (1 + ",
     ):
         assert part in text, part
@@ -213,7 +213,7 @@ def test_a_saved_head_says_what_was_spent_on_it(data, tmp_path):
     private = tfdpnorm.make_private(loaded, plan)
     assert head.ledger.run_id in private.privacy_statement()
     head.model.set_weights([np.ones((D, CLASSES))])
-    assert "Weights that come from elsewhere" in head.privacy_statement()
+    assert "Weights of unknown provenance" in head.privacy_statement()
 
 
 def test_rows_that_count_as_nothing_are_warned_of(data):

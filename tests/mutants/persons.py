@@ -85,7 +85,7 @@ MUTANTS = (
     fault(
         "persons-of-batches-without-persons",
         "tfdpnorm/training/checks/data.py",
-        "    if plan.most_per_person is not None:\n        raise ValueError(\n"
+        "    if plan.most_per_person is not None:\n        raise PrivacyError(\n"
         '            "Expected rows whose',
         '    if False:\n        raise ValueError(\n            "Expected rows whose',
         "Each row of a batch is taken for a person.",

@@ -326,11 +326,11 @@ def test_a_torn_ledger(capsys, ledger):
 
 
 def test_a_ledger_without_guarantee(capsys, ledger):
-    ledger.record(caveat("no_guarantee", sentence="the lots were not Poisson-sampled"))
+    ledger.record(caveat("no_guarantee", sentence="the batches were not Poisson-sampled"))
     text = of_ledger(capsys, ledger, "--accountant=pld")
     claimed = ceil_text(ledger.claimed_epsilon("pld"))
     assert text[0].startswith(f"pld: NO GUARANTEE; claimed epsilon = {claimed} (not a guarantee)")
-    assert "- the lots were not Poisson-sampled" in text
+    assert "- the batches were not Poisson-sampled" in text
     assert "rounded up" not in "".join(text)
     record = json.loads(of_ledger(capsys, ledger, "--json")[0])
     assert record["epsilon"] == record["validation_epsilon"] == "inf"

@@ -162,7 +162,7 @@ def test_the_same_sentence_is_written_once():
     [
         ("not_covered", "Say in words what is not covered"),
         ("established", "Say in words what is known"),
-        ("held_to_plan", "Say in words why the whole plan is counted"),
+        ("held_to_plan", "Say in words why the full plan is charged"),
     ],
 )
 @pytest.mark.parametrize("sentence", ["", "  ", None, 3])

@@ -85,7 +85,7 @@ def test_a_reopened_ledger_has_to_be_resumed_first(whole):
         lambda: ledger.record(Updates()),
         lambda: ledger.record(Query("a", noise_multiplier=1.0, examples=1)),
     ):
-        with pytest.raises(ValueError, match="Expected Resume.* after reopen_ledger"):
+        with pytest.raises(ValueError, match="first entry must be Resume"):
             call()
     assert whole.stat().st_size == size
     ledger.record(caveat("no_guarantee", sentence="a reason"))
@@ -114,7 +114,7 @@ def test_an_update_is_refused_before_it_is_written(path):
 
 def test_an_existing_file_is_left_alone(whole):
     before = whole.read_bytes()
-    with pytest.raises(FileExistsError, match="Expected no ledger there yet, got one"):
+    with pytest.raises(FileExistsError, match="The ledger exists already"):
         create_ledger(whole, PLAN)
     assert whole.read_bytes() == before
     assert os.listdir(whole.parent) == [whole.name]

@@ -154,7 +154,7 @@ def test_a_file_that_was_changed_meanwhile_is_noticed(path, how):
 
 
 def test_a_folder_that_cannot_be_written_to(path, monkeypatch):
-    with pytest.raises(FileNotFoundError, match="Expected to create a ledger"):
+    with pytest.raises(FileNotFoundError, match="Cannot create the ledger"):
         create_ledger(path.parent / "absent" / "ledger", PLAN)
     real = os.open
 
@@ -166,7 +166,7 @@ def test_a_folder_that_cannot_be_written_to(path, monkeypatch):
     announced(create_ledger(path, PLAN), 1)
     with monkeypatch.context() as patch:  # The tests may run as root, whom no mode stops.
         patch.setattr(os, "open", read_only)
-        with pytest.raises(PermissionError, match="Expected to create a ledger"):
+        with pytest.raises(PermissionError, match="Cannot create the ledger"):
             create_ledger(path.parent / "other", PLAN)
         with pytest.raises(PermissionError, match="Expected a ledger, got: Permission"):
             reopen_ledger(path, PLAN)
@@ -178,7 +178,7 @@ def test_a_header_that_cannot_be_written_leaves_no_file(path, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "write", full)
-    with pytest.raises(OSError, match="Expected to create a ledger, got: No space left"):
+    with pytest.raises(OSError, match="Cannot create the ledger, got: No space left"):
         create_ledger(path, PLAN)
     assert os.listdir(path.parent) == []
 

@@ -104,7 +104,7 @@ def call_at_random(rng, ledger, model, blocks):
     elif act < 0.75:
         value = rng.gauss(0, 1)
         if not model.open_question:
-            with pytest.raises(ValueError, match="without answer"):
+            with pytest.raises(ValueError, match="There is no open query"):
                 ledger.record(Answer("accuracy", value))
         else:
             ledger.record(Answer("accuracy", value))

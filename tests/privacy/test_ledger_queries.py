@@ -145,11 +145,11 @@ def test_every_answer_needs_a_question():
         with pytest.raises(ValueError, match="Expected value to be"):
             ledger.record(Answer("accuracy", value))
     ledger.record(Answer("accuracy", 3))
-    with pytest.raises(ValueError, match="without answer"):
+    with pytest.raises(ValueError, match="There is no open query"):
         ledger.record(Answer("accuracy", 3.0))
     ledger.record(Query("accuracy", **ASKED))
     ledger.record(Resume(0))
-    with pytest.raises(ValueError, match="without answer"):
+    with pytest.raises(ValueError, match="There is no open query"):
         ledger.record(Answer("accuracy", 3.0))
 
 

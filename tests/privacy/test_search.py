@@ -197,7 +197,7 @@ def test_the_search_costs_the_budget(shape, lots):
 
 @pytest.mark.parametrize("lots", [[], [(101, 10)], [(0, 10)]])
 def test_lots_that_cannot_be(lots):
-    with pytest.raises(ValueError, match="Expected lots"):
+    with pytest.raises(ValueError, match="Expected batches"):
         calibrate_search(PrivacyBudget(3.0, DELTA), num_examples=100, lots=lots, expected_trials=4)
 
 
@@ -305,12 +305,12 @@ def test_the_statement_says_what_was_searched():
     for part in (
         "with the search that it is part of",
         "8 expected trials, Poisson distribution",
-        "not how many there were",
+        "their number",
         "Any other search",
-        "noisy scores of the trials and the choice by them",
+        "noisy scores of the trials and the choice based on them",
     ):
         assert part in text
-    assert "Hyperparameter search:" not in text and "state the epsilon of the whole" not in text
+    assert "Hyperparameter search:" not in text and "state the epsilon of the full" not in text
     composed = privacy_statement(trial(SearchPlan(8, None, (FULL,))))
     assert "at most 8 trials" in composed and "may be released" in composed
     assert "Scores: of public examples" in composed

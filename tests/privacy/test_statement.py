@@ -62,12 +62,12 @@ def test_a_finished_run(accountant):
         "add or remove one example (add_or_remove_one)",
         "sampling rate, the expected batch size",
         "are public constants",
-        "Against whom: anybody who sees the weights after every update",
+        "Attacker: sees the weights after every update",
         "preprocessing, a vocabulary, sample weights",
-        "How long training takes",
+        "the duration of training",
         "q = 0.01 (600 of 60000 examples expected)",
         "Poisson",
-        "T = 4000 done of 4000 planned",
+        "T = 4000 made, of 4000 planned",
         "z = 2.684",
         "C = 1.25",
         accountant.upper(),
@@ -79,7 +79,7 @@ def test_a_finished_run(accountant):
         "rivate validation data",
         "Mironov 2012",
         "cryptographic",
-        "key of the noise",
+        "noise key",
         "sampled batches",
         "- The vocabulary was built from the data.",
     ):
@@ -138,11 +138,11 @@ def test_what_the_data_holder_declares():
     ledger.record(Declaration("Jane  Doe\n", "jane@example.org", "the best of 20 runs"))
     lines = summary(privacy_statement(ledger))
     assert lines[-1] == "Responsible person: Jane Doe. Contact: jane@example.org."
-    assert 'the data holder says: "the best of 20 runs"' in lines[5]
+    assert 'the data holder states: "the best of 20 runs"' in lines[5]
     ledger.record(Declaration("Joe"))
     lines = summary(privacy_statement(ledger))
     assert lines[-1] == "Responsible person: Joe. Contact: not given."
-    assert "how the settings were found, the data holder says nothing)" in lines[5]
+    assert "how the settings were found, the data holder states nothing)" in lines[5]
 
 
 @each("fields", [{"responsible": ""}, {"contact": 3}, {"search": "  "}])
@@ -167,7 +167,7 @@ def test_the_ledger_is_named_by_its_digest(tmp_path):
     with open(path, "ab") as file:
         file.write(b'{"line":4,"ki')
     assert summary(privacy_statement(read_ledger(path)))[7] == said
-    assert "in memory alone" in summary(privacy_statement(ledger_of(3)))[7]
+    assert "in memory only" in summary(privacy_statement(ledger_of(3)))[7]
 
 
 @pytest.fixture(scope="module")
@@ -210,8 +210,8 @@ def test_independence_is_verified_where_nothing_was_only_tried(codes, verified):
     for code, fields in codes.items():
         ledger.record(caveat(code, **fields))
     (line,) = [x for x in summary(privacy_statement(ledger)) if x.startswith("What it relies on")]
-    assert ("no other one, which was verified;" in line) == verified
-    assert ("no other one, as far as it was checked;" in line) != verified
+    assert ("(verified);" in line) == verified
+    assert ("(not fully verified);" in line) != verified
 
 
 def test_nothing_refers_to_pages_that_come_with_the_code(examples):
@@ -224,7 +224,7 @@ def test_not_covered_has_only_what_is_not_covered(examples):
     """What holds is elsewhere: the grid, the generator, secrets, what is presumed."""
     for name, text in examples.items():
         for line in section(text, "Not covered"):
-            for holds in ("have the distribution", "is a cryptographic", "key of the noise"):
+            for holds in ("have the distribution", "is cryptographic", "noise key"):
                 assert holds not in line, name
         assert not any("Not covered" in line for line in section(text, "Not covered"))
 
@@ -243,7 +243,7 @@ def test_persons_with_several_examples(rows):
     said = summary(text)[2]
     assert f"up to {rows} of them, with epsilon = {ceil_text(epsilon)} (rounded up)" in said
     person = Figures(ledger, rows)
-    found = float(re.search(r"finds at most ([\d.]+) % of such persons", said)[1]) / 100
+    found = float(re.search(r"identifies at most ([\d.]+) % of such persons", said)[1]) / 100
     assert person.true_positive_rates[0.01] <= found <= 1.01 * person.true_positive_rates[0.01]
     assert person.true_positive_rates[0.01] > Figures(ledger).true_positive_rates[0.01]
     second = f"Second unit: one person with up to {rows} of these examples, see Guarantee."
@@ -297,21 +297,21 @@ def test_an_unfinished_run_gives_the_whole_plans_epsilon_too():
     so_far, whole = ceil_text(ledger.epsilon()), ceil_text(ledger.plan.epsilon_after(4000))
     assert so_far != whole
     assert f"epsilon = {so_far} (rounded up)" in text
-    assert f"whole plan instead: {whole} (rounded up)" in text
-    assert "T = 1000 done of 4000 planned" in text
+    assert f"full plan instead: {whole} (rounded up)" in text
+    assert "T = 1000 made, of 4000 planned" in text
 
 
 def test_before_the_first_update():
     text = privacy_statement(ledger_of(0))
     first = text.splitlines()[0]
     assert first.startswith("No update has been made: ") and "whole plan" not in text
-    assert "If its weights were freshly initialised, epsilon = 0; what any others" in first
+    assert "If its weights were freshly initialised, epsilon = 0. The ledger does not" in first
 
 
 @pytest.mark.parametrize("updates", [0, 10])
 @pytest.mark.parametrize("recorded", [True, False])
 def test_weights_from_elsewhere_come_right_after_the_first_line(updates, recorded):
-    ledger, sentence = ledger_of(updates), "Weights that come from elsewhere: loaded."
+    ledger, sentence = ledger_of(updates), "Weights of unknown provenance: loaded."
     if recorded:
         ledger.record(caveat("foreign_weights", sentence=sentence))
     else:
@@ -330,9 +330,9 @@ def test_weights_from_elsewhere_come_right_after_the_first_line(updates, recorde
 
 def test_a_run_that_was_ended_says_so():
     ledger = ledger_of(10)
-    assert "was ended" not in privacy_statement(ledger)
+    assert "run has ended" not in privacy_statement(ledger)
     ledger.record(Finish())
-    assert "- The run was ended: no further update can be made." in privacy_statement(ledger)
+    assert "- The run has ended: no further update is possible." in privacy_statement(ledger)
 
 
 def test_full_batches_are_not_called_sampled():
@@ -384,7 +384,7 @@ def resumed():
 def test_a_resumed_run():
     ledger = resumed()
     text = privacy_statement(ledger)
-    assert "T = 11 spent, of 4000 planned; the present weights have seen 9." in text
+    assert "T = 11 spent, of 4000 planned; the present weights are the result of 9." in text
     assert "resumed once; 2 updates were lost and are charged. Each resumption drew new" in text
     assert f"epsilon = {ceil_text(ledger.plan.epsilon_after(11))} (rounded up)" in text
     ledger.record(Resume(9))
@@ -397,7 +397,7 @@ def test_a_resumed_run_that_lost_nothing():
     ledger.record(Updates(10))
     ledger.record(Resume(10))
     text = privacy_statement(ledger)
-    assert "T = 10 done of 4000 planned." in text and "once; 0 updates were lost" in text
+    assert "T = 10 made, of 4000 planned." in text and "once; 0 updates were lost" in text
 
 
 @pytest.mark.parametrize("noise", [15.0, 20.0, 25.0, 30.0, 35.0])
@@ -418,11 +418,11 @@ def test_validation_examples_have_a_guarantee_of_their_own():
     assert second != trained
     assert f"epsilon = {trained} (rounded up) and delta" in text
     assert (
-        f"(3 so far) and whatever was chosen by the answers, with epsilon = {second} (rounded"
+        f"(3 so far) and every choice based on the answers, with epsilon = {second} (rounded"
         in text
     )
     assert "assumes that no validation example is a training example" in text
-    assert "anything but the noisy answers" in text and "does not protect" not in text
+    assert "anything other than the noisy answers" in text and "does not protect" not in text
 
 
 ADDED = re.compile(r"To this delta, at most (\S+) is added: (.*)\.")
@@ -476,18 +476,18 @@ def test_answers_that_may_have_decided_when_to_stop_are_those_of_the_plan():
     for _ in range(40):
         whole.record(Query("accuracy", noise_multiplier=20.0, examples=5000))
     epsilon = ceil_text(whole.validation_epsilon())
-    assert "40 answers were planned. If the answers decided when to stop asking, " in said
+    assert "40 answers were planned. If the answers decided when to stop, " in said
     assert f"state the epsilon of all of them instead: {epsilon} (rounded up)." in said
     ledger.record(caveat("held_to_plan", sentence="EarlyStopping looks at the answers"))
-    assert "It is the epsilon of all 40 answers that were planned." in privacy_statement(ledger)
-    assert f"by the answers, with epsilon = {epsilon} (rounded" in privacy_statement(ledger)
+    assert "It is the epsilon of all 40 planned answers." in privacy_statement(ledger)
+    assert f"based on the answers, with epsilon = {epsilon} (rounded" in privacy_statement(ledger)
 
     ledger, whole = ledger_of(4000), ledger_of(4000)
     said = text(queries_planned=40, disjoint=False)
     for _ in range(40):
         whole.record(Query("accuracy", noise_multiplier=20.0, examples=5000, disjoint=False))
     assert "planned for 4000 updates and 40 answers. If the decision to stop earlier" in said
-    assert f"whole plan instead: {ceil_text(whole.epsilon())} (rounded up)." in said
+    assert f"full plan instead: {ceil_text(whole.epsilon())} (rounded up)." in said
     assert ledger.epsilon() < whole.epsilon()
 
 
@@ -513,7 +513,7 @@ def test_a_run_that_is_held_to_its_plan(updates):
     ledger.record(caveat("held_to_plan", sentence="training stops when the noisy accuracy falls"))
     text = privacy_statement(ledger)
     assert f"epsilon = {ceil_text(ledger.plan.epsilon_after(4000))} (rounded up)" in text
-    assert "whole plan of 4000 updates" in text and "No update has been made" not in text
+    assert "full plan of 4000 updates" in text and "No update has been made" not in text
     assert "because: training stops when the noisy accuracy falls." in text
     assert "If the decision to stop" not in text
 
@@ -534,10 +534,10 @@ def test_the_noise_generator_is_the_runs(generator):
     settings = None if generator is None else {"noise_generator": generator}
     ledger = PrivacyLedger(make_plan(**SETTINGS), settings)
     text = privacy_statement(ledger)
-    weak = "The noise generator, Philox, is not a cryptographic one" in text
+    weak = "The noise generator, Philox, is not cryptographic" in text
     assert weak == (generator != "shake256")
-    assert ("is a cryptographic one (SHAKE256" in text) != weak
-    for part in ("Floating-point effects (Mironov 2012)", "float32", "key of the noise"):
+    assert ("is cryptographic (SHAKE256" in text) != weak
+    for part in ("Floating-point effects (Mironov 2012)", "float32", "noise key"):
         assert part in text
     assert any("noise generator" in line for line in section(text, "Numerical safety"))
 
@@ -553,7 +553,7 @@ def test_noise_without_a_grid_tells_sums_apart(grid):
         ledger.record(Updates(2))
         exact = settings.get("noise_grid") is not None
         text = privacy_statement(ledger)
-        assert ("can tell from the bits of what was released" in text) != exact
+        assert ("can tell from the bits of the release" in text) != exact
         assert ("have the distribution that the accountant assumes" in text) == exact
         more, _ = floating_point_loss(1e11, ledger.epsilon(), ledger.plan.delta)
         assert (f"add at most {ceil_text(more)} to epsilon" in text) == exact
@@ -571,8 +571,8 @@ def test_what_rounding_does_to_the_sums_is_paid_for_or_not_covered(rounding):
         for heading in ("Mechanism and settings", "Not covered", "Numerical safety")
     )
     assert ("the standard deviation of the noise is z C (1 + 0.013)" in settled) == paid
-    assert ("For this engine there is no bound" in excluded) != paid
-    assert ("round each operation as IEEE 754 says" in safe) == paid
+    assert ("For this engine no bound is known" in excluded) != paid
+    assert ("round each operation according to IEEE 754" in safe) == paid
 
 
 def test_only_a_ledger_can_be_stated():

@@ -99,7 +99,7 @@ class TestPlan:
         statement = trained.privacy_statement()
         assert 2.99 < trained.ledger.epsilon() <= 3.0
         assert f"epsilon = {ceil_text(trained.ledger.epsilon())} (rounded up)" in statement
-        assert "NO GUARANTEE" not in statement and "T = 10 done of 10" in statement
+        assert "NO GUARANTEE" not in statement and "T = 10 made, of 10" in statement
 
         weights = trained.get_weights()
         with pytest.raises(BudgetExhaustedError, match="10 spent of 10"):
@@ -224,7 +224,7 @@ class TestUnknownSampling:
         with pytest.warns(UserWarning, match="No privacy guarantee"):
             trained.train_on_batch(data[0][:5], data[1][:5])
         statement = trained.privacy_statement()  # Eager steps have no guarantee either.
-        assert "the lots were not Poisson-sampled by this library" in statement
+        assert "the batches were not Poisson-sampled by this library" in statement
         with pytest.raises(BudgetExhaustedError):
             trained.train_on_batch(data[0][:5], data[1][:5])
 

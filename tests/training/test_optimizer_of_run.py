@@ -8,7 +8,7 @@ from tensorflow import keras
 from tests.keras_versions import legacy
 from tests.private_of import private_of
 
-REFUSED = "Expected an optimizer that nothing but this private training uses, got .* after {} steps"
+REFUSED = "Expected an optimizer that only this private training uses, got .* after {} steps"
 
 
 def made(model, **settings):

@@ -89,7 +89,7 @@ def test_a_second_run_knows_what_the_first_had_planned_and_asked(tmp_path):
     ledger = first.ledger
     assert ledger.epsilon() < ledger.epsilon(whole_plan=True)
     assert ledger.validation_epsilon() < ledger.validation_epsilon(whole_plan=True)
-    assert f"its whole plan instead: {ceil_text(ledger.epsilon(whole_plan=True))}." in statement
+    assert f"its full plan instead: {ceil_text(ledger.epsilon(whole_plan=True))}." in statement
     answers = ceil_text(ledger.validation_epsilon(whole_plan=True))
     assert f"private validation examples have epsilon = {answers} of their" in statement
 
@@ -106,7 +106,7 @@ def test_a_second_run_names_the_first(path):
     second = made_private(path, convert="frozen")
     statement = second.privacy_statement()
     said = statement.splitlines()[1]
-    assert said.startswith("- Weights that come from elsewhere: they are of " + path.name)
+    assert said.startswith("- Weights of unknown provenance: they are from " + path.name)
     assert f"{first.ledger.epsilon():.2f}"[:3] in said and "the two epsilons add up" in said
     assert second.ledger.state.sentences("foreign_weights") == (said[2:],)
 
@@ -126,7 +126,7 @@ def in_a_new_process():
 
 def files_named(private):
     return [
-        s.split(" they are of ")[1].split(",")[0]
+        s.split(" they are from ")[1].split(",")[0]
         for s in private.ledger.state.sentences("foreign_weights")
     ]
 
@@ -196,7 +196,7 @@ def test_what_a_run_of_this_process_began_with_is_not_forgotten(tmp_path):
     in_a_new_process()
     second = trained(tmp_path / "1.keras", convert="frozen")
     statement = made_private(second.model).privacy_statement()
-    assert "they are of 1.keras" in statement
+    assert "they are from 1.keras" in statement
     assert "another private model had trained them" in statement
 
 
@@ -209,7 +209,7 @@ def test_a_run_of_this_process_is_named_beside_a_file(tmp_path):
     third = tfdpnorm.convert_model(model(), batch_norm="frozen")[0]
     third.set_weights(second.get_weights())
     statement = made_private(third).privacy_statement()
-    assert "they are of 1.keras" in statement
+    assert "they are from 1.keras" in statement
     assert "another private model had trained them" in statement
 
 
@@ -230,7 +230,7 @@ def test_a_model_of_a_few_numbers_is_known_again(tmp_path):
     private.save(tmp_path / "1.keras")
     metadata._origins.clear()
     again = convert.load_model(tmp_path / "1.keras")
-    assert "they are of 1.keras" in made_private(again).privacy_statement()
+    assert "they are from 1.keras" in made_private(again).privacy_statement()
     plain = [np.ones(3, np.float32), np.zeros(3, np.float32)]
     assert metadata.weight_digests(plain) == []
 

@@ -10,7 +10,7 @@ from tests.private_of import private_of
 from tfdpnorm.privacy import read_ledger
 from tfdpnorm.training import PrivateValidation, WeightAverage, weights_digest
 
-ELSEWHERE = "Weights that come from elsewhere"
+ELSEWHERE = "Weights of unknown provenance"
 
 
 def statement(private):
@@ -358,7 +358,7 @@ class TestAtTheStart:
         first = trained()
         outer = keras.Sequential([first])
         for model in (first, outer):
-            with pytest.raises(ValueError, match="Pass private.model, and add the epsilon of both"):
+            with pytest.raises(ValueError, match="Pass private.model, and add the epsilons"):
                 made(model)
 
 

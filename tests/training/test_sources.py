@@ -76,7 +76,7 @@ def test_training_on_a_source_is_that_on_arrays_to_the_last_bit(tmp_path):
 def test_the_statement_says_what_is_presumed_of_own_code(tmp_path):
     np.save(tmp_path / "x.npy", X)
     in_file = np.load(tmp_path / "x.npy", mmap_mode="r")
-    presumed = "What the code that read the examples did besides"
+    presumed = "The code that read the examples"
     assert presumed in fitted(Source(X, Y))[0].privacy_statement()
     assert presumed not in fitted(in_file, Y)[0].privacy_statement()
 
@@ -129,7 +129,7 @@ def test_errors_of_reading_are_of_our_words(fails):
     source.fails = fails
     with pytest.raises(ValueError, match="^Expected every example of the source") as error:
         fitted(source)
-    assert "secret" not in str(error.value).replace("lots are secret", "")
+    assert "secret" not in str(error.value).replace("batches are secret", "")
     assert error.value.__suppress_context__ and "\n" not in str(error.value)
 
 

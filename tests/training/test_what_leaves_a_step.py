@@ -135,10 +135,10 @@ class TestStepsByHand:
     @pytest.mark.parametrize("traced", [False, True])
     def test_train_step(self, fresh, lots, traced):
         step = tf.function(fresh.train_step) if traced else fresh.train_step
-        with pytest.warns(UserWarning, match="a training step was called by hand"):
+        with pytest.warns(UserWarning, match="a training step was called directly"):
             for lot in lots.take(3):
                 step(lot)
-        self.check(fresh, "a training step was called by hand, outside of the ledger")
+        self.check(fresh, "a training step was called directly, outside of the ledger")
 
     def test_the_training_function_on_one_lot(self, fresh, lots):
         one = lots.take(1).cache().repeat()

@@ -37,4 +37,4 @@ def test_the_documented_search(digits, tmp_path, monkeypatch, capsys):
     answers = best.predict(x[1500:], verbose=0)
     again = tuner.get_best_models()[0]
     np.testing.assert_allclose(again.predict(x[1500:], verbose=0), answers, rtol=1e-5)
-    assert "Weights that come from elsewhere" not in again.privacy_statement()
+    assert "Weights of unknown provenance" not in again.privacy_statement()

@@ -82,4 +82,4 @@ def test_a_trial_that_was_cut_short_goes_on(search, tmp_path):
     (best,) = tuner.get_best_models()
     assert best.ledger.epsilon() == after.epsilon() and best.ledger.guarantee_holds
     assert not list(folder.rglob("secret.key")) and not (folder / "winner" / "place").exists()
-    assert "Weights that come from elsewhere" not in best.privacy_statement()
+    assert "Weights of unknown provenance" not in best.privacy_statement()

@@ -15,7 +15,7 @@ from tfdpnorm.tuning.folder import LEDGER, SearchFolder, rows_digest, rows_of_se
 from tfdpnorm.tuning.private_tuner import PrivateTuner
 
 FOLDER = "private_search"
-COPIES = "other copies of the search"
+COPIES = "Other copies of the search"
 
 
 def killed_in(trial):

@@ -1,6 +1,8 @@
 """How the activations of a residual block are scaled: its two paths, and what leaves it."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -9,6 +11,9 @@ from tensorflow import keras
 from tfdpnorm import arguments
 from tfdpnorm.keras_compat.models import number_of_calls
 from tfdpnorm.layers import ScaleNorm
+
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Moments(NamedTuple):
@@ -41,7 +46,7 @@ class BlockActivations(NamedTuple):
     output: Moments
 
 
-def residual_additions(model):
+def residual_additions(model: keras.Model) -> list[keras.layers.Layer]:
     """The layers that add up the two paths of a residual block, in the model's order.
 
     Blocks of a model inside the model are not found: give that model. A layer that is called more
@@ -63,7 +68,14 @@ def residual_additions(model):
     ]
 
 
-def block_activations(model, layer, x, batch_size=256, bins=200, limits=(-5.0, 5.0)):
+def block_activations(
+    model: keras.Model,
+    layer: keras.layers.Layer | str,
+    x: Any,
+    batch_size: int = 256,
+    bins: int = 200,
+    limits: tuple[float, float] = (-5.0, 5.0),
+) -> BlockActivations:
     """The distributions of a residual block's activations in inference.
 
     Args:

@@ -1,5 +1,9 @@
 """The Hessian of a model's loss, known by its products with vectors."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 import tensorflow as tf
 
@@ -7,6 +11,12 @@ from tfdpnorm import arguments
 from tfdpnorm.keras_compat.corrections import exact_moments
 from tfdpnorm.keras_compat.graphs import as_written
 from tfdpnorm.keras_compat.variables import raw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from tensorflow import keras
 
 
 class Hessian:
@@ -41,7 +51,16 @@ class Hessian:
 
     MOST_ASYMMETRY = 1e-3
 
-    def __init__(self, model, x, y, loss, batch_size=256, variables=None, progress=None):
+    def __init__(
+        self,
+        model: keras.Model,
+        x: Any,
+        y: Any,
+        loss: Callable,
+        batch_size: int = 256,
+        variables: Sequence[tf.Variable] | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
         self._model, self._loss, self._progress = model, loss, progress
         self._variables = raw(list(model.trainable_variables if variables is None else variables))
         self._data = x, y
@@ -58,7 +77,7 @@ class Hessian:
         self.products = 0
         self._batch_product = tf.function(as_written(self._product_of_sum), reduce_retracing=True)
 
-    def product(self, vector):
+    def product(self, vector: np.ndarray) -> np.ndarray:
         """Returns the product with a vector.
 
         Args:
@@ -91,7 +110,7 @@ class Hessian:
             self._progress(self.products)
         return total / self._rows
 
-    def asymmetry(self, seed=0):
+    def asymmetry(self, seed: int = 0) -> float:
         """How far the computed matrix is from a symmetric one: some 1e-6 in float32 if all is well.
 
         Second derivatives are seldom used, and TensorFlow 2.15 has wrong ones: of max-pooling over

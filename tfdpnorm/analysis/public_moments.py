@@ -1,6 +1,8 @@
 """How far the moments of public rows lie from those of private rows, layer by layer."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -14,6 +16,9 @@ from tfdpnorm.layers import (
     record_pass,
     use_pass,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 class LayerMismatch(NamedTuple):
@@ -39,7 +44,9 @@ class LayerMismatch(NamedTuple):
     amplification: float
 
 
-def moment_mismatch(model, public_x, private_x):
+def moment_mismatch(
+    model: keras.Model, public_x: ArrayLike, private_x: ArrayLike
+) -> list[LayerMismatch]:
     """Compares moments of a network's activations on public and on private rows.
 
     Both are those of the network in training: private rows are normalised by the public rows'
@@ -69,11 +76,14 @@ def moment_mismatch(model, public_x, private_x):
     ]
 
 
-def noise_through_statistics(model, public_x, *, draws=4, seed=0):
+def noise_through_statistics(
+    model: keras.Model, public_x: ArrayLike, *, draws: int = 4, seed: int = 0
+) -> dict[str, float]:
     """How much noise the pull-back adds to that of the clipped sum.
 
-    Standard normal noise on the gradients by gamma and beta is pulled back to the kernels, which
-    have standard normal noise of their own. A `pull_back_weight` w divides the result by w.
+    Standard normal noise on the gradients with respect to gamma and beta is pulled back to the
+    kernels, which have standard normal noise of their own. A `pull_back_weight` w divides the
+    result by w.
 
     Args:
         model: Keras model with `PublicBatchNormalization` layers.

@@ -4,7 +4,9 @@ All functions take anything with `size` and `product`, as `Hessian` is. Products
 are exact to about `ROUNDOFF` of the largest eigenvalue, which no tolerance can better.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
@@ -13,6 +15,14 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from tfdpnorm import arguments
 
 ROUNDOFF = 1e-6  # of products, relative to the largest eigenvalue
+
+
+class Matrix(Protocol):
+    """A symmetric matrix [size, size] that gives its products with vectors."""
+
+    size: int
+
+    def product(self, vector: np.ndarray) -> np.ndarray: ...
 
 
 class Estimate(NamedTuple):
@@ -48,23 +58,25 @@ class RitzValues(NamedTuple):
     errors: np.ndarray
 
     @property
-    def negative(self):
+    def negative(self) -> int:
         """How many are negative: no more than eigenvalues are, if products are exact."""
         return int((self.values < 0).sum())
 
     @property
-    def negative_share(self):
+    def negative_share(self) -> float:
         """The estimated share of negative eigenvalues: chance, if most of them are nearly zero."""
         return float(self.weights[self.values < 0].sum())
 
     @property
-    def condition_number(self):
+    def condition_number(self) -> float:
         """The smallest absolute value over the largest: chance, if most are nearly zero; or NaN."""
         sizes = np.abs(self.values)
         return float(sizes.min() / sizes.max()) if sizes.any() else float("nan")
 
 
-def power_iteration(matrix, tolerance=1e-3, max_iterations=1000, seed=0):
+def power_iteration(
+    matrix: Matrix, tolerance: float = 1e-3, max_iterations: int = 1000, seed: int = 0
+) -> Estimate:
     """The eigenvalue of the largest absolute value.
 
     Args:
@@ -95,7 +107,14 @@ def power_iteration(matrix, tolerance=1e-3, max_iterations=1000, seed=0):
         vector = product / length
 
 
-def extreme_eigenvalues(matrix, largest=1, smallest=1, tolerance=1e-3, max_products=1000, seed=0):
+def extreme_eigenvalues(
+    matrix: Matrix,
+    largest: int = 1,
+    smallest: int = 1,
+    tolerance: float = 1e-3,
+    max_products: int = 1000,
+    seed: int = 0,
+) -> tuple[np.ndarray, np.ndarray]:
     """The largest and the smallest (most negative) eigenvalues, by restarted Lanczos (ARPACK).
 
     Args:
@@ -144,14 +163,20 @@ def extreme_eigenvalues(matrix, largest=1, smallest=1, tolerance=1e-3, max_produ
             )
         except ArpackNoConvergence as error:
             raise RuntimeError(
-                f"Expected {count} eigenvalues within {max_products} products, got "
-                f"{len(error.eigenvalues)}. Allow more, or a larger tolerance."
+                f"Only {len(error.eigenvalues)} of {count} eigenvalues converged within "
+                f"{max_products} products. Increase max_products or tolerance."
             ) from error
         found.append(np.sort(values)[:: -1 if which == "LA" else 1])
     return tuple(found)
 
 
-def trace(matrix, tolerance=1e-3, max_products=1000, min_products=10, seed=0):
+def trace(
+    matrix: Matrix,
+    tolerance: float = 1e-3,
+    max_products: int = 1000,
+    min_products: int = 10,
+    seed: int = 0,
+) -> Estimate:
     """The trace, by Hutchinson's (1990) estimator: the mean of v^T H v over random signs v.
 
     Args:
@@ -176,7 +201,7 @@ def trace(matrix, tolerance=1e-3, max_products=1000, min_products=10, seed=0):
     return Estimate(mean, error, False, len(seen))
 
 
-def lanczos(matrix, steps=100, seed=0):
+def lanczos(matrix: Matrix, steps: int = 100, seed: int = 0) -> RitzValues:
     """The Ritz values of a number of Lanczos steps, with vectors kept at right angles.
 
     Args:

@@ -82,7 +82,7 @@ def make_canaries(x, y, num_classes, *, kind="mislabelled", insecure_seed=None):
 
 
 class CanaryScores(keras.callbacks.Callback):
-    """Estimates, while a model trains, how often each canary was in the lots.
+    """Estimates, while a model trains, how often each canary was in the batches.
 
     The attacker of differential privacy knows everything but the coins. From the weights before an
     update he computes q times the clipped sum of all other rows, and the clipped gradient g_i of
@@ -103,7 +103,7 @@ class CanaryScores(keras.callbacks.Callback):
 
     Raises:
         ValueError: if the optimizer is not plain SGD at a constant rate, or the model's statistics
-            are those of the lot, in which a row of weight 0 still counts.
+            are those of the batch, in which a row of weight 0 still counts.
 
     Reference:
         Nasr et al. (2023), Section 4, and Steinke, Nasr and Jagielski (2023), Section 6, for

@@ -1,7 +1,7 @@
 """Canaries in the space of gradients: examples of which each moves one number, by C.
 
 Mislabelled images share their gradients' directions with all other rows. These canaries share them
-with nobody: the model under audit gets a table with one number for each canary, which changes no
+with no one: the model under audit gets a table with one number for each canary, which changes no
 prediction, but whose gradient is so large that a canary's clipped gradient is C times the unit
 vector of its own number, to some millionths. So the m numbers of the table are m attacks at full
 strength on the very sampling, clipping, noise and division that train the rest of the model.
@@ -103,7 +103,7 @@ class TableScores(keras.callbacks.Callback):
     """Scores canaries by what the updates released along their own directions.
 
     In units of C, update t releases y_t = n_t + N(0, z^2) for a canary, where n_t says whether it
-    was in the lot: never if it is absent, else with probability q. The score is the logarithm of
+    was in the batch: never if it is absent, else with probability q. The score is the logarithm of
     the likelihood ratio of all y_t, by which the best test decides:
 
         sum_t log(1 - q + q exp((2 y_t - 1) / (2 z^2)))
@@ -228,7 +228,7 @@ def log_likelihood_ratio(y, rate, noise):
 
     Args:
         y: Array of numbers that updates released, in C.
-        rate: q, with which the canary is in the lot if it is present.
+        rate: q, with which the canary is in the batch if it is present.
         noise: Standard deviation of the noise in y.
 
     Returns:

@@ -1,7 +1,7 @@
-"""Neighbouring lots: the same rows with one more, one less, or another in its place.
+"""Neighbouring batches: the same rows with one more, one less, or another in its place.
 
-A row that is left out keeps its place as padding, so that both lots have the same shape and every
-other row gets the same random numbers in both.
+A row that is left out keeps its place as padding, so that both batches have the same shape and
+every other row gets the same random numbers in both.
 """
 
 from typing import Any, NamedTuple
@@ -32,7 +32,7 @@ class Row(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """A lot of n rows with one open place.
+    """A batch of n rows with one open place.
 
     Attributes:
         name: What is special about it.
@@ -90,10 +90,10 @@ def row_weights(mask, rows_per_person):
 
 
 def frames(x, y, rows_per_person=None):
-    """Returns lots in which to change a row: at several places, and among equal rows.
+    """Returns batches in which to change a row: at several places, and among equal rows.
 
     Args:
-        x: Structure of arrays [n, ...], the rows of a lot.
+        x: Structure of arrays [n, ...], the rows of a batch.
         y: Their targets, a structure of arrays [n, ...].
         rows_per_person: As in `Frame`.
 
@@ -117,7 +117,7 @@ def frames(x, y, rows_per_person=None):
 
 
 def unusual_rows(x, y, rng):
-    """Returns rows that could change a clipped sum a lot, made from those of a lot.
+    """Returns rows that could change a clipped sum a batch, made from those of a batch.
 
     Typical rows, outliers by a factor and in one entry, random ids, and extreme labels: each
     class, or targets far from the others.
@@ -128,7 +128,7 @@ def unusual_rows(x, y, rng):
         rng: `numpy.random.Generator`.
 
     Returns:
-        List of `Row`; the first is the lot's own first row.
+        List of `Row`; the first is the batch's own first row.
     """
     pick = lambda rows, index: tf.nest.map_structure(lambda leaf: leaf[index], rows)  # noqa: E731
     inputs = {"typical": pick(x, 0), "another": pick(x, 1)}

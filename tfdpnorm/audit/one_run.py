@@ -41,7 +41,7 @@ def curve_allows(curve, canaries, guesses, correct, *, probability):
         probability: Of v or more correct guesses, from 0 to 1.
 
     Returns:
-        A bool. That v guesses in place of "v or more" hold all of the probability is the least
+        A bool. That v guesses instead of "v or more" hold all of the probability is the least
         that the curve has to allow.
     """
     check_count("guesses", guesses, canaries)
@@ -90,10 +90,10 @@ def independent_epsilon_lower_bound(family, canaries, correct, *, confidence=0.9
     """The largest epsilon that the guesses of all coins rule out, if the guesses are independent.
 
     They are for gradient canaries and an honest implementation: each canary has a coin, a place in
-    the lots and a coordinate of the noise of its own, and guesses by its own score against a fixed
-    threshold. The number of correct guesses is then binomial, with a probability of success that
-    the curve bounds. So this is the sharpest test of the claim that training is *what it says it
-    is*. It bounds no epsilon of a mechanism that lets canaries share their luck.
+    the batches and a coordinate of the noise of its own, and guesses by its own score against a
+    fixed threshold. The number of correct guesses is then binomial, with a probability of success
+    that the curve bounds. So this is the sharpest test of the claim that training is *what it says
+    it is*. It bounds no epsilon of a mechanism that lets canaries share their luck.
 
     Args:
         family: `DPSGDFamily`, or another with `curve(leak)` and `epsilon(leak)`.

@@ -1,7 +1,7 @@
 """An audit of one private update: the claimed epsilon against the one that an attack shows.
 
-Two lots differ in one row. An attacker who knows both, and the weights, sees what the update
-released and says which lot it was.
+Two batches differ in one row. An attacker who knows both, and the weights, sees what the update
+released and says which batch it was.
 """
 
 import math
@@ -25,10 +25,10 @@ class EpsilonAudit(NamedTuple):
         audited_epsilon: No smaller epsilon is true, with probability `confidence`.
         confidence: Of the lower bound.
         delta: Of both.
-        sensitivity: Change of the clipped sum between the two lots, in C; None if it was not
+        sensitivity: Change of the clipped sum between the two batches, in C; None if it was not
             measured.
-        exact_epsilon: The most that an attack on these two lots can reach, by the accountant: that
-            of Gaussian noise on a change of `sensitivity`; None if that was not measured.
+        exact_epsilon: The most that an attack on these two batches can reach, by the accountant:
+            that of Gaussian noise on a change of `sensitivity`; None if that was not measured.
     """
 
     claimed_epsilon: float
@@ -47,20 +47,20 @@ class EpsilonAudit(NamedTuple):
 def audit_one_step(
     private, frame, row, *, sums=None, samples=200_000, confidence=0.95, black_box=False, seed=0
 ):
-    """Audits one update on a lot with a row against the same lot without it.
+    """Audits one update on a batch with a row against the same batch without it.
 
-    The model itself computes the sums S and S' over the lots, once. An update releases a sum with
-    noise N(0, (z C)^2) in each coordinate; along the best direction, u = (S - S') / ||S - S'||,
-    that is exactly N(<S, u>, (z C)^2), so that samples of this one number say as much as the whole
-    vector. They are drawn here, by NumPy.
+    The model itself computes the sums S and S' over the batches, once. An update releases a sum
+    with noise N(0, (z C)^2) in each coordinate; along the best direction, u = (S - S') / ||S -
+    S'||, that is exactly N(<S, u>, (z C)^2), so that samples of this one number say as much as the
+    whole vector. They are drawn here, by NumPy.
 
     Args:
         private: A compiled `tfdpnorm.PrivateModel`, planned for one update on the whole data set:
             steps = 1 and expected_batch_size = num_examples.
-        frame: `tfdpnorm.audit.neighbours.Frame`, the lot.
-        row: `tfdpnorm.audit.neighbours.Row`, the row that only one of the lots has.
+        frame: `tfdpnorm.audit.neighbours.Frame`, the batch.
+        row: `tfdpnorm.audit.neighbours.Row`, the row that only one of the batches has.
         sums: `ClippedSums` of the model, if they are traced already.
-        samples: Number of released numbers from each lot.
+        samples: Number of released numbers from each batch.
         confidence: Of the lower bound.
         black_box: Whether to run the model's own training step, with its own noise and optimizer,
             for every sample instead; see `training_step_samples`.
@@ -122,7 +122,7 @@ def gaussian_epsilon(sensitivity, noise_multiplier, delta):
 def training_step_samples(private, lot, direction, count):
     """Runs the training step repeatedly from the same weights, and projects its updates.
 
-    **Not private**: every run is one more release of the same lot, and none is in the ledger.
+    **Not private**: every run is one more release of the same batch, and none is in the ledger.
     Afterwards the weights and the optimizer's state are what they were.
 
     Args:

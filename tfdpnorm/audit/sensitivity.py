@@ -21,12 +21,12 @@ class Sensitivity(NamedTuple):
 
     Attributes:
         add_or_remove_one: Change of the clipped sum by a row that is added or removed; promised: 1.
-        add_or_remove_one_case: By which row, in which lot.
+        add_or_remove_one_case: By which row, in which batch.
         replace: Change by a row in another's place; promised: 2.
         replace_case: By which rows.
         tolerance: How far rounding to float32 alone can bring either above the promise.
-        lots: How many lots were summed.
-        frame: The `Frame` of the lot with the largest `add_or_remove_one`.
+        lots: How many batches were summed.
+        frame: The `Frame` of the batch with the largest `add_or_remove_one`.
         row: Its `Row`.
         sums: The `ClippedSums` of the model.
     """
@@ -73,7 +73,7 @@ class ClippedSums:
         """Returns the sum over a `Lot`, float32 [coordinates].
 
         Raises:
-            ValueError: if two sums over the same lot differ.
+            ValueError: if two sums over the same batch differ.
         """
         if self._states is None:
             self._prepare(lot)
@@ -94,7 +94,7 @@ class ClippedSums:
             if apart <= allowed:
                 return
         raise ValueError(
-            "Expected a clipped sum that can be repeated, got two over the same lot that are "
+            "Expected a clipped sum that can be repeated, got two over the same batch that are "
             f"{apart:.3g} apart. Draw random numbers by TensorFlow's ops or Keras layers only."
         )
 
@@ -123,7 +123,7 @@ def rounding(rows):
 def measure_sensitivity(private, x, y, *, ascent_steps=0, seed=0):
     """Searches for the row that changes a private model's clipped sum most.
 
-    The open place is at the beginning, middle and end of the lot and among equal rows. The search
+    The open place is at the beginning, middle and end of the batch and among equal rows. The search
     puts there typical rows, outliers, extreme labels (see `unusual_rows`), and, for inputs that are
     floats, what gradient ascent on the change finds within the range of the given rows and beyond.
 

@@ -1,6 +1,9 @@
 """The part of an imported model that is trained: frozen layers, features, and a new last layer."""
 
+from __future__ import annotations
+
 import fnmatch
+from typing import TYPE_CHECKING
 
 from tensorflow import keras
 
@@ -15,12 +18,15 @@ from tfdpnorm.keras_compat.models import (
 )
 from tfdpnorm.models.normalization import normalization_layer
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-def freeze(model, trainable):
+
+def freeze(model: keras.Model, trainable: str | Sequence[str]) -> list[str]:
     """Freezes all layers of a model but some, which are trained.
 
     Frozen layers keep their weights, and frozen batch normalisation normalises by its moving
-    averages. Layers without weights, such as Dropout, go on as they are.
+    averages. Layers without weights, such as Dropout, stay as they are.
 
     Args:
         model: A Keras model, built; it is changed.
@@ -67,7 +73,7 @@ def checked_trainable(trainable):
 
 
 def check_last(number, there):
-    """Refuses more last layers than there are.
+    """Rejects more last layers than there are.
 
     Args:
         number: N of "last:N".

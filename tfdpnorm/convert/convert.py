@@ -1,7 +1,9 @@
 """Keras models in files, by whatever Keras of version 2 wrote them."""
 
+from __future__ import annotations
+
 import pathlib
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -22,8 +24,15 @@ from tfdpnorm.keras_compat.variables import KERAS_3
 from tfdpnorm.layers import PublicMomentsLayer, PublicStatistics, record_pass
 from tfdpnorm.privacy.metadata import read_metadata
 
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+    from typing import Any
 
-def load_model(model, custom_objects=None):
+
+def load_model(
+    model: keras.Model | str | os.PathLike, custom_objects: dict[str, Any] | None = None
+) -> keras.Model:
     """Returns a Keras model that is given as such or as a file; loaded ones are not compiled.
 
     A file can hold code, in Lambda layers of the HDF5 format for one: load those you trust. If a
@@ -35,6 +44,9 @@ def load_model(model, custom_objects=None):
             folder in the SavedModel format that Keras wrote.
         custom_objects: Dict from names to the classes and functions of the file that are not
             Keras' own and not registered.
+
+    Returns:
+        The Keras model; one from a file is not compiled.
 
     Raises:
         ValueError: if it is neither, or the file does not hold a Keras model.
@@ -63,7 +75,7 @@ def load_model(model, custom_objects=None):
     except Exception as error:  # of any kind: h5py, zip and Keras have their own
         check_keras_of_file(path)
         raise ValueError(
-            f"Expected a whole Keras model in {path}, got what cannot be loaded as one "
+            f"Expected a whole Keras model in {path}, got a file that cannot be loaded as one "
             f"({files.reason(error)}). Files of weights hold no model: build it, and load them "
             "into it. Layers that are not Keras' own go into custom_objects."
         ) from error
@@ -99,15 +111,15 @@ class ConvertedModel(NamedTuple):
 
 
 def convert_model(
-    model,
-    batch_norm="public_batch",
+    model: keras.Model | str | os.PathLike,
+    batch_norm: str = "public_batch",
     *,
-    scale_norm=False,
-    trainable=None,
-    groups=32,
-    public_rows=None,
-    custom_objects=None,
-):
+    scale_norm: bool = False,
+    trainable: str | Sequence[str] | None = None,
+    groups: int = 32,
+    public_rows: Any = None,
+    custom_objects: dict[str, Any] | None = None,
+) -> ConvertedModel:
     """Returns a copy of a Keras model that can be trained under differential privacy.
 
     Each batch normalisation gives way to a layer that treats each example by itself. What it
@@ -146,6 +158,14 @@ def convert_model(
         ValueError: for settings out of range, a file without a model, a model that is not built,
             one that cannot be copied, and one that runs in no graph.
         FileNotFoundError: if there is no such file.
+
+    Example::
+
+        imported = keras.Sequential(
+            [keras.Input([4]), keras.layers.Dense(8), keras.layers.BatchNormalization()]
+        )
+        model, report = tfdpnorm.convert_model(imported, "group", groups=4)
+        print(report)
     """
     check_runs_eagerly()
     arguments.choice("batch_norm", batch_norm, BATCH_NORMS)

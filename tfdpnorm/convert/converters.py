@@ -1,5 +1,7 @@
 """What takes the place of a layer when a model is converted: a converter for each type of layer."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -47,7 +49,7 @@ class CannotConvertError(ValueError):
     """A layer that a converter is for, but cannot convert as it is; the message says why."""
 
 
-def register_converter(*layer_types):
+def register_converter(*layer_types: type) -> Callable[[Callable], Callable]:
     """Decorator that registers the converter of layer types.
 
     A converter is a function from a built layer and `Settings` to a `Replacement`, or to None for
@@ -57,6 +59,9 @@ def register_converter(*layer_types):
 
     Args:
         *layer_types: Keras layer classes.
+
+    Returns:
+        A decorator that returns the function unchanged.
 
     Example:
         A normalisation of somebody's own that tracks averages of the batch::

@@ -122,7 +122,7 @@ class Exchanges:
         return copy
 
     def _exchange(self, layer, path, sums):
-        """The layer in the place of one of the graph, or None for a copy of it."""
+        """The layer that replaces one of the graph, or None for a copy of it."""
         if id(layer) in sums:
             return self._sum(layer, sums[id(layer)])
         name = f"{path}{layer.name}"

@@ -1,11 +1,13 @@
 """A trained model in the formats that it is served in, each held against the model itself."""
 
+from __future__ import annotations
+
 import hashlib
 import json
 import math
 import os
 import pathlib
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -18,6 +20,14 @@ from tfdpnorm.keras_compat.models import check_made_by_configs, is_made_of_layer
 from tfdpnorm.keras_compat.saving import write_saved_model
 from tfdpnorm.layers import ScaleNorm
 from tfdpnorm.privacy.metadata import write_metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+    from typing import Any
+
+    from tfdpnorm.training.private_model import PrivateModel
+
 
 # Largest change of an output, over the largest output: of formats that compute in float32, ...
 FLOAT_TOLERANCE = 1e-3
@@ -47,7 +57,15 @@ class ExportedFile(NamedTuple):
     same_class: float
 
 
-def export(model, folder, public_rows, *, int8=True, trained_by=None, echo=lambda line: None):
+def export(
+    model: keras.Model,
+    folder: str | os.PathLike,
+    public_rows: Any,
+    *,
+    int8: bool = True,
+    trained_by: PrivateModel | None = None,
+    echo: Callable[[str], Any] = lambda line: None,
+) -> list[ExportedFile]:
     """Writes a trained model as `.keras`, SavedModel and TFLite, in float32 and in int8.
 
     Public-batch normalisation is folded into constants where it can be, so that no file needs this
@@ -166,8 +184,17 @@ _SHOWN = (
 )
 
 
-def write_card(folder, *, name, statement, exported, privacy=None, record=None, about=None):
-    """Writes a model card as Markdown and as JSON, and returns the two paths.
+def write_card(
+    folder: str | os.PathLike,
+    *,
+    name: str,
+    statement: str,
+    exported: Sequence[ExportedFile],
+    privacy: Mapping[str, Any] | None = None,
+    record: Mapping[str, Any] | None = None,
+    about: Mapping[str, str] | None = None,
+) -> tuple[Path, Path]:
+    """Writes a model card as Markdown and as JSON.
 
     Args:
         folder: Folder of the model's files.
@@ -177,6 +204,9 @@ def write_card(folder, *, name, statement, exported, privacy=None, record=None, 
         privacy: The same as JSON, `private.privacy_statement_json()`; None for none.
         record: Record of the run, a dict; None for none.
         about: Dict from headings to what is said there: data, intended use, licence, preprocessing.
+
+    Returns:
+        Pair of the paths, of the Markdown file and of the JSON file.
 
     Raises:
         OSError: if they cannot be written.

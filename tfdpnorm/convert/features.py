@@ -1,10 +1,13 @@
 """What a model that is not trained gives for images: computed once, and kept in a file.
 
 Privacy: the features of an image depend on that image and on the model: images run one by one, or
-together where that is proved of the graph. If private data have not touched the model, a guarantee
-for the features is one for the images. The file is as private as these. A model that is known to
+together where that is verified for the graph. If private data have not touched the model, a
+guarantee for the features is one for the images. The file is as private as these. A model that is
+known to
 have learnt from private data is warned of: what is trained on features knows nothing of it.
 """
+
+from __future__ import annotations
 
 import hashlib
 import json
@@ -12,6 +15,7 @@ import os
 import shutil
 import time
 import warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -20,8 +24,14 @@ from tensorflow import keras
 from tfdpnorm import arguments, files
 from tfdpnorm.convert.tflite import TFLiteModel, of_function
 from tfdpnorm.data import match_images
+from tfdpnorm.errors import PrivacyWarning
 from tfdpnorm.independence import rows_apart
 from tfdpnorm.privacy.metadata import origins_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 
 VIEWS = ("as it is", "mirrored")
 _ROWS = 2_000  # of a piece: what an interruption costs at most
@@ -50,17 +60,27 @@ class FeatureExtractor:
         OSError: if the folder cannot be made.
     """
 
-    def __init__(self, model, *, pixels, folder, views=1, echo=print):
+    def __init__(
+        self,
+        model: keras.Model,
+        *,
+        pixels: Pixels,
+        folder: str | os.PathLike,
+        views: int = 1,
+        echo: Callable[[str], Any] = print,
+    ) -> None:
         arguments.choice("views", views, (1, 2))
         self._folder = files.make_folder(folder, "cache_dir")
         self._model, self._pixels, self._echo = model, pixels, echo
         self._views = VIEWS[:views]
         for known in origins_of(model.get_weights()):
-            warnings.warn(f"Features of model {model.name!r}: {known.sentence}", stacklevel=2)
+            warnings.warn(
+                f"Features of model {model.name!r}: {known.sentence}", PrivacyWarning, stacklevel=2
+            )
         self._name = f"{model.name}-{model_digest(model)}-{pixels.name}"
         self._forwards = {}  # By the shape of an image: to convert a model takes a while.
 
-    def __call__(self, images):
+    def __call__(self, images: np.ndarray) -> np.ndarray:
         """Returns the features of images, from their files if these are there.
 
         Args:
@@ -123,8 +143,17 @@ class FeatureExtractor:
         return self._forwards[shape]
 
 
-def image_features(model, images, **settings):
-    """Returns the features of images, float32 [N, ...]; arguments as of `FeatureExtractor`."""
+def image_features(model: keras.Model, images: np.ndarray, **settings: Any) -> np.ndarray:
+    """Computes the features of images, by a `FeatureExtractor` that is used once.
+
+    Args:
+        model: See `FeatureExtractor`.
+        images: [N, height, width, channels], float in [0, 1].
+        **settings: Further arguments of `FeatureExtractor`.
+
+    Returns:
+        float32 [N, ...].
+    """
     return FeatureExtractor(model, **settings)(images)
 
 
@@ -238,7 +267,13 @@ class Pixels:
             for those of the images.
     """
 
-    def __init__(self, image_size=None, mean=0.0, scale=255.0, channels=None):
+    def __init__(
+        self,
+        image_size: int | None = None,
+        mean: float = 0.0,
+        scale: float = 255.0,
+        channels: int | None = None,
+    ) -> None:
         if image_size is not None:
             image_size = arguments.integer("image_size", image_size, at_least=1)
         self.image_size = image_size
@@ -247,11 +282,11 @@ class Pixels:
         self.channels = channels
 
     @property
-    def name(self):
+    def name(self) -> str:
         """For names of files, such as "128px-mean127-scale128"."""
         return f"{self.image_size or 'own'}px-mean{self.mean:g}-scale{self.scale:g}"
 
-    def prepared(self, images, view=VIEWS[0]):
+    def prepared(self, images: np.ndarray, view: str = VIEWS[0]) -> tf.Tensor:
         """[rows, height, width, channels] in [0, 1] to float32 of the model's size and values."""
         height, width, channels = images.shape[1:]
         if self.image_size is not None:
@@ -261,7 +296,7 @@ class Pixels:
             images = images[:, :, ::-1]
         return np.asarray((255.0 * images - self.mean) / self.scale, np.float32)
 
-    def __call__(self, x):
+    def __call__(self, x: Any) -> tf.Tensor:
         """The same within a model, for a Keras tensor; shrinking does not smooth there."""
         if self.image_size is not None:
             x = keras.layers.Resizing(self.image_size, self.image_size, name="resizing")(x)

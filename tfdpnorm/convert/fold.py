@@ -1,5 +1,7 @@
 """Public-batch normalisation folded into stock Keras layers."""
 
+from __future__ import annotations
+
 import numpy as np
 from tensorflow import keras
 
@@ -16,7 +18,7 @@ from tfdpnorm.layers import (
 _EPSILON = 1e-3
 
 
-def fold_public_statistics(model):
+def fold_public_statistics(model: keras.Model) -> keras.Model:
     """Returns a stock Keras model that predicts as `model` does, without public rows.
 
     Each `PublicBatchNormalization` becomes a frozen `BatchNormalization` whose moving statistics
@@ -34,6 +36,13 @@ def fold_public_statistics(model):
     Raises:
         ValueError: for another statistics mode, a subclassed model, layers that hold no moments
             yet, or layers inside of which a conversion has exchanged others.
+
+    Example::
+
+        private = tfdpnorm.make_private(model, plan, public_batch=public_rows)
+        private.refresh_public_statistics()  # fit() does it, too
+        served = tfdpnorm.fold_public_statistics(private)
+        scores = served.predict(x, verbose=0)
     """
     if hasattr(model, "servable"):
         model = model.servable()
@@ -69,7 +78,7 @@ def _check(model):
 
 
 def _stock(layer):
-    """The stock layer in the place of `layer`; None where it is one."""
+    """The stock layer that replaces `layer`; None where it is one."""
     if isinstance(layer, (FrozenBatchNormalization, PublicBatchNormalization)):
         return _frozen(layer, epsilon=layer.epsilon, center=layer.center, scale=layer.scale)
     if isinstance(layer, PublicCentering):

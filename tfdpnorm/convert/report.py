@@ -1,9 +1,16 @@
 """What a conversion did, layer by layer, and how much it changed the outputs."""
 
+from __future__ import annotations
+
 import dataclasses
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
+
+if TYPE_CHECKING:
+    from tensorflow import keras
+
 
 KEPT = "kept"
 
@@ -71,11 +78,11 @@ class ConversionReport:
     output_change_in_training: OutputChange | None = None
 
     @property
-    def not_converted(self):
+    def not_converted(self) -> tuple[ConvertedLayer, ...]:
         """The `ConvertedLayer`s that did not become what was asked for."""
         return tuple(layer for layer in self.layers if not layer.is_converted)
 
-    def why_kept(self, layer):
+    def why_kept(self, layer: keras.layers.Layer) -> str | None:
         """Returns why layers like `layer` of the converted model were kept, or None.
 
         By its type: a layer inside of another does not always keep its name.

@@ -1,5 +1,7 @@
 """TFLite models: how a Keras model becomes one, and what it predicts."""
 
+from __future__ import annotations
+
 import concurrent.futures
 import os
 import pathlib
@@ -48,12 +50,15 @@ def of_function(call, spec, owner, ranges=None):
         return converter.convert()
 
 
-def run_tflite(path, rows):
+def run_tflite(path: str | os.PathLike, rows: np.ndarray) -> np.ndarray:
     """Returns the outputs of a TFLite model, one row at a time.
 
     Args:
         path: The file; its model has one input and one output.
         rows: [N, ...].
+
+    Returns:
+        [N, ...], float32.
     """
     return TFLiteModel(pathlib.Path(path).read_bytes(), workers=1)(rows)
 

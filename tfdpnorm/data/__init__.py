@@ -1,4 +1,4 @@
-"""Private lots, the sources that they are read from, and public batches."""
+"""Private batches, the sources that they are read from, and public batches."""
 
 from tfdpnorm.data.examples import Examples
 from tfdpnorm.data.image_folder import image_folder

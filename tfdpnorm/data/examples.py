@@ -1,8 +1,14 @@
 """The one form in which every source hands over its examples."""
 
+from __future__ import annotations
+
 import dataclasses
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -18,7 +24,7 @@ class Examples:
         is_complete: whether N is the official size of the split. An epsilon is computed from the N
             that is here, whether it is or not.
         origin: in words, what it was made from, should that not be the official source; "" if it is
-            that, or nobody knows.
+            that, or no one knows.
         class_names: names of the classes by label, a tuple of strings; () if they are not known.
         persons: whose each example is, integers [N]; None where each is of another person.
 
@@ -62,11 +68,11 @@ class Examples:
         return len(self.y)
 
     @property
-    def num_persons(self):
+    def num_persons(self) -> int:
         """Number of persons whose examples these are."""
         return len(self) if self.persons is None else len(np.unique(self.persons))
 
-    def take_persons(self, numbers, split=None):
+    def take_persons(self, numbers: ArrayLike, split: str | None = None) -> Examples:
         """Returns all examples of some persons, in their order; see `take`.
 
         Args:
@@ -79,7 +85,7 @@ class Examples:
             owners = np.argsort(np.argsort(first))[which]
         return self.take(np.flatnonzero(np.isin(owners, numbers)), split)
 
-    def take(self, rows, split=None):
+    def take(self, rows: ArrayLike, split: str | None = None) -> Examples:
         """Returns the examples numbered `rows` (int, shape [n]), never marked complete."""
         return dataclasses.replace(
             self,
@@ -90,7 +96,7 @@ class Examples:
             split=self.split if split is None else split,
         )
 
-    def labelled_as(self, other):
+    def labelled_as(self, other: Examples) -> Examples:
         """Returns the examples with the labels that their classes have in another set.
 
         Where the names of the classes of either are not known, labels are taken to mean the same.

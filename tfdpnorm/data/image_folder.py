@@ -1,5 +1,7 @@
 """A folder of images as a source: a folder for each class, as Keras reads them."""
 
+from __future__ import annotations
+
 import os
 import pathlib
 
@@ -12,7 +14,9 @@ from tfdpnorm.data.sources import MappedSource
 IMAGE_ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".png")
 
 
-def image_folder(path, image_size, *, channels=3):
+def image_folder(
+    path: str | os.PathLike, image_size: tuple[int, int], *, channels: int = 3
+) -> ImageFolder:
     """Returns a source of the images in a folder that holds a folder for each class.
 
     Images and labels are those of `keras.utils.image_dataset_from_directory(path,

@@ -1,4 +1,4 @@
-"""Examples in memory: arrays that TensorFlow gathers the rows of a lot from."""
+"""Examples in memory: arrays that TensorFlow gathers the rows of a batch from."""
 
 import numpy as np
 import tensorflow as tf
@@ -55,7 +55,7 @@ class ExamplesInMemory:
         return InputArrays(self.parts[0])
 
     def lot(self, placed):
-        """Returns the triple (x, y, sample_weight) of tensors [K, P, ...] of a lot.
+        """Returns the triple (x, y, sample_weight) of tensors [K, P, ...] of a batch.
 
         Args:
             placed: Tensor of the numbers of examples, N for padding, int64 [K, P].

@@ -1,4 +1,4 @@
-"""Examples on demand: those of a lot are read, decoded and put into their slots ahead of its use.
+"""Examples on demand: those of a batch are read, decoded and put into their slots ahead of its use.
 
 `tf.data` reads and decodes: one thread reads, since a source need not bear several, and the
 functions of a `MappedSource` run in TensorFlow's threads.
@@ -28,7 +28,7 @@ _AT_ONCE = 64
 
 
 class ExamplesOnDemand:
-    """Examples of a source, or of arrays in files, of which a lot's alone are read.
+    """Examples of a source, or of arrays in files, of which a batch's alone are read.
 
     Checks of values that are made of arrays before training cannot be made here without reading all
     examples, and an error while training would tell of one. So an example with a negative weight

@@ -53,7 +53,7 @@ def rows_of_persons(drawn, starts, order, most, bits):
     """Draws the rows that stand for each drawn person: all of them, or `most` at random.
 
     Of a person with more rows each subset of `most` is equally likely, to within 2^-53 (Floyd's
-    algorithm). It depends on nobody else's rows. Epsilon holds for any choice: a person's gradient
+    algorithm). It depends on no one else's rows. Epsilon holds for any choice: a person's gradient
     is clipped once, whatever it is the mean of.
 
     Args:

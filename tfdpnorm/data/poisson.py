@@ -1,4 +1,4 @@
-"""Poisson-sampled lots as a `tf.data.Dataset` of static physical batches.
+"""Poisson-sampled batches as a `tf.data.Dataset` of static physical batches.
 
 Amplification by sampling assumes that the members of a batch are secret, and so are their slots. A
 seed reveals both. The default source is therefore the operating system's cryptographic generator,
@@ -7,9 +7,12 @@ process. A batch needs about 8 bytes for each example that is *drawn* and 8 for 
 costs tens of microseconds, so that a faster generator seeded from the system would gain nothing.
 """
 
+from __future__ import annotations
+
 import collections
 import numbers
 import os
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -22,6 +25,14 @@ from tfdpnorm.data.persons import Persons, lot_of_persons, rows_of_persons
 from tfdpnorm.data.sources import is_source, is_unread
 from tfdpnorm.keras_compat.graphs import as_written
 from tfdpnorm.privacy.slots import Slots, slots_for
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from numpy.typing import ArrayLike
+
+    from tfdpnorm.data.shared_lots import SharedLots
+
 
 # --- which examples are drawn, and into which slots ---
 
@@ -125,7 +136,7 @@ class Lot(collections.namedtuple("Lot", ["x", "y", "sample_weight", "mask"])):
         sample_weight: float32 [K, P], or [K, P, ...] for weights of steps; ones if none were given,
             0 in padding rows. Of a person with r rows, times R / r for these, and 0 for the other
             R - r, which repeat one of them.
-        mask: float32 [K, P]; 1 for an example of the lot, 0 for padding, which may be in any slot
+        mask: float32 [K, P]; 1 for an example of the batch, 0 for padding, which may be in any slot
             and holds zeros in every array.
     """
 
@@ -133,15 +144,21 @@ class Lot(collections.namedtuple("Lot", ["x", "y", "sample_weight", "mask"])):
 
 
 def poisson_batches(
-    x, y=None, *, expected_batch_size, sample_weight=None, person=None, most_per_person=None
-):
+    x: Any,
+    y: Any = None,
+    *,
+    expected_batch_size: float,
+    sample_weight: Any = None,
+    person: ArrayLike | None = None,
+    most_per_person: int | None = None,
+) -> PoissonBatches:
     """Prepares a private data set for Poisson sampling.
 
     Arrays are copied into memory once, and sampled there. Of a *source*, and of arrays that are in
-    files (`np.memmap`, HDF5), only the examples of a lot are read, ahead of its use: memory does
+    files (`np.memmap`, HDF5), only the examples of a batch are read, ahead of its use: memory does
     not depend on N.
 
-    With `person`, persons are sampled in place of rows: q, N and `expected_batch_size` count
+    With `person`, persons are sampled instead of rows: q, N and `expected_batch_size` count
     persons, and what an update reads of a drawn person is the mean over up to `most_per_person` of
     their rows, chosen at random for each update.
 
@@ -158,8 +175,8 @@ def poisson_batches(
             `__getitems__` (of a list of them), whose examples are (x, y) or (x, y, sample_weight),
             all of one shape. For other examples, see `MappedSource`; for images, `image_folder`.
         y: as x, or None. A source has it in its examples.
-        expected_batch_size: mean number of examples in a lot, 0 < expected_batch_size <= N, not
-            necessarily whole. Divide by this public number, never by the size of a lot.
+        expected_batch_size: mean number of examples in a batch, 0 < expected_batch_size <= N, not
+            necessarily whole. Divide by this public number, never by the size of a batch.
         sample_weight: finite and not negative, shape [N], or None for ones. Or [N, ...], a number
             for each step (word, pixel) that the loss gives a value for.
         person: vector of integers or texts, whose each row is; None if each row is an example.
@@ -190,18 +207,28 @@ def poisson_batches(
 
 
 class PoissonBatches:
-    """A private data set, sampled afresh for every update; see `poisson_batches`.
+    """A private data set that is sampled again for every update.
 
-    Guarantee: each example is in each lot with probability q = `sampling_rate`, independently of
-    every other example and every other lot, and a lot is never cut short. This is the sampling
+    `poisson_batches` makes it and explains the arguments.
+
+    Guarantee: each example is in each batch with probability q = `sampling_rate`, independently of
+    every other example and every other batch, and a lot is never cut short. This is the sampling
     that the accountants assume; read q and N from here, so that they cannot disagree. The examples
-    of a lot are in distinct slots, drawn uniformly at random for each lot (docs/guarantee.md).
+    of a batch are in distinct slots, drawn uniformly at random for each batch (docs/guarantee.md).
 
-    The guarantee ends where the dataset is changed afterwards: `cache()` replays lots, `shuffle`
+    The guarantee ends where the dataset is changed afterwards: `cache()` replays batches, `shuffle`
     and `batch` are of no use, `filter` and `shard` change q. Of a source it rests on this, too:
     what it gives for a number depends on one example alone, whatever else was read.
 
     Arrays in memory are copied once into memory of the host, and are not changed.
+
+    Args:
+        x: Inputs, see `poisson_batches`, as for all arguments.
+        y: Targets.
+        expected_batch_size: Mean number of examples in a batch.
+        sample_weight: Weights.
+        person: Owner of each row.
+        most_per_person: The most rows of a person in an update.
 
     Attributes:
         examples: `ExamplesInMemory` or `ExamplesOnDemand`, of rows.
@@ -210,41 +237,41 @@ class PoissonBatches:
 
     def __init__(
         self,
-        x,
-        y=None,
+        x: Any,
+        y: Any = None,
         *,
-        expected_batch_size,
-        sample_weight=None,
-        person=None,
-        most_per_person=None,
-    ):
+        expected_batch_size: float,
+        sample_weight: Any = None,
+        person: ArrayLike | None = None,
+        most_per_person: int | None = None,
+    ) -> None:
         self.examples = _examples(x, y, sample_weight)
         self.persons = _persons(person, most_per_person, self.examples.count)
         self._num_examples = (self.persons or self.examples).count
         self._expected_batch_size = _checked_batch_size(expected_batch_size, self._num_examples)
 
     @property
-    def num_examples(self):
+    def num_examples(self) -> int:
         """Number of private examples, N: of persons, or of rows."""
         return self._num_examples
 
     @property
-    def most_per_person(self):
-        """The most rows of a person in a lot, R; None where each row is an example."""
+    def most_per_person(self) -> int | None:
+        """The most rows of a person in a batch, R; None where each row is an example."""
         return self.persons and self.persons.most
 
     @property
-    def expected_batch_size(self):
-        """Mean number of examples in a lot, q N."""
+    def expected_batch_size(self) -> float:
+        """Mean number of examples in a batch, q N."""
         return self._expected_batch_size
 
     @property
-    def sampling_rate(self):
-        """Probability q that an example is in a lot."""
+    def sampling_rate(self) -> float:
+        """Probability q that an example is in a batch."""
         return self._expected_batch_size / self._num_examples
 
     @property
-    def x(self):
+    def x(self) -> Any:
         """The inputs as NumPy arrays [rows, ...], in their structure; not copied.
 
         Where they are read on demand, these are `UnreadArray`s, which have a shape and a type.
@@ -252,32 +279,41 @@ class PoissonBatches:
         return self.examples.parts[0]
 
     @property
-    def y(self):
+    def y(self) -> Any:
         """The targets, as `x`; None without any."""
         return self.examples.parts[1]
 
     @property
-    def sample_weight(self):
+    def sample_weight(self) -> Any:
         """The weights as `x`, float32 [rows, ...]; ones if none were given."""
         return self.examples.parts[2]
 
-    def as_dataset(self, slots=None, *, insecure_seed=None, first_update=0, shared=None):
+    def as_dataset(
+        self,
+        slots: Slots | None = None,
+        *,
+        insecure_seed: int | None = None,
+        first_update: int = 0,
+        shared: SharedLots | None = None,
+    ) -> tf.data.Dataset:
         """Returns an infinite dataset of `Lot`s, one for each update.
 
-        A lot has K physical batches of P rows, whatever it draws; K grows only for a lot that does
-        not fit, to as many as it needs. Every new iteration draws new lots.
+        A batch has K physical batches of P rows, whatever it draws; K grows only for a batch that
+        does not fit, to as many as it needs. Every new iteration draws new batches.
 
         Args:
             slots: `tfdpnorm.privacy.slots.Slots`, K and P. They have to depend on public numbers
-                only, as those of `slots_for` do. None for one physical batch that a million lots
+                only, as those of `slots_for` do. None for one physical batch that a million batches
                 fit into but for a probability of 1e-9.
-            insecure_seed: None draws from the operating system's entropy. An integer >= 0 makes lot
-                number t depend on (insecure_seed, t) and `slots` alone: repeatable, and no longer
-                secret, so that no privacy guarantee holds. Its members do not depend on `slots`.
-            first_update: number of the first lot, which matters with `insecure_seed` and `shared`
+            insecure_seed: None draws from the operating system's entropy. An integer >= 0 makes
+                batch number t depend on (insecure_seed, t) and `slots` alone: repeatable, and no
+                longer secret, so that no privacy guarantee holds. Its members do not depend on
+                `slots`.
+            first_update: number of the first batch, which matters with `insecure_seed` and `shared`
                 only.
-            shared: `tfdpnorm.data.shared_lots.SharedLots`, for the same lots in several processes,
-                of which this one gets its share of the physical batches; None for one process.
+            shared: `tfdpnorm.data.shared_lots.SharedLots`, for the same batches in several
+                processes, of which this one gets its share of the physical batches; None for one
+                process.
 
         Returns:
             A `tf.data.Dataset` with elements `Lot`.
@@ -343,7 +379,7 @@ class PoissonBatches:
 
 
 def _examples(x, y, sample_weight):
-    """What lots are taken from: `ExamplesInMemory` or `ExamplesOnDemand`."""
+    """What batches are taken from: `ExamplesInMemory` or `ExamplesOnDemand`."""
     if isinstance(x, tf.data.Dataset):
         raise TypeError(_NO_DATASET.format(type(x).__name__))
     if is_source(x):
@@ -390,6 +426,6 @@ def _checked_batch_size(value, num_examples):
         raise ValueError(
             f"Expected 0 < expected_batch_size <= the number of examples, got "
             f"expected_batch_size={value} and {num_examples} examples. "
-            f"Choose a smaller lot, or pass all examples."
+            f"Choose a smaller batch, or pass all examples."
         )
     return int(value) if isinstance(value, numbers.Integral) else float(value)

@@ -5,6 +5,10 @@ seed, which is no secret. `check_public_batch` and `unlike_public` alone look at
 refuse, and to leave rows out.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 import tensorflow as tf
 
@@ -12,6 +16,12 @@ from tfdpnorm import arguments
 from tfdpnorm.data import arrays
 from tfdpnorm.data.examples import Examples
 from tfdpnorm.data.inputs import as_inputs
+from tfdpnorm.errors import PrivacyError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
 
 # The variance over one row is 0 wherever a layer has one position per channel.
 _LEAST_ROWS = 2
@@ -22,7 +32,7 @@ _WHY_TWO = (
 _KIND_NAMES = {"f": "float", "i": "integer", "u": "integer", "b": "boolean"}
 
 
-def take_public_batch(examples, size, *, seed):
+def take_public_batch(examples: Examples | np.ndarray, size: int, *, seed: int) -> np.ndarray:
     """Chooses rows of a public set, without replacement.
 
     Args:
@@ -42,7 +52,7 @@ def take_public_batch(examples, size, *, seed):
     return x[_chosen(len(x), size, seed)]
 
 
-def take_public_examples(examples, size, *, seed):
+def take_public_examples(examples: Examples, size: int, *, seed: int) -> Examples:
     """Chooses rows of a public set as `take_public_batch` does, with their labels.
 
     Args:
@@ -59,11 +69,11 @@ def take_public_examples(examples, size, *, seed):
     return examples.take(_chosen(len(examples), size, seed))
 
 
-def split_public(examples, size, seed):
+def split_public(examples: Examples, size: int, seed: int) -> tuple[Examples, Examples]:
     """Splits public rows off a set that has no public counterpart.
 
     A row's number and the seed alone decide in which part it is. Where examples have persons, these
-    are split, with all of their rows: nobody is in both parts. A split that looked at an image or
+    are split, with all of their rows: no one is in both parts. A split that looked at an image or
     a label (the best ones, or so many of each class) would release something of the private rows.
     The people behind the public rows get no privacy at all: this simulates public data on a
     benchmark. N shrinks: compute epsilon from the length of the private part.
@@ -90,7 +100,7 @@ def split_public(examples, size, seed):
     )
 
 
-def match_images(images, shape):
+def match_images(images: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     """Fits images to a shape: bilinear resizing, grey repeated to colour, colour averaged to grey.
 
     Each image is treated alone, so that this may be applied to private images too. Shrinking
@@ -139,7 +149,7 @@ def match_images(images, shape):
     return np.repeat(images, channels, axis=-1) if channels > given else images
 
 
-def check_public_batch(public_x, private_x):
+def check_public_batch(public_x: Any, private_x: Any) -> None:
     """Raises unless a public batch can serve beside the private rows.
 
     It must have the private rows' shape and kind of number, finite values, at least 2 rows, and no
@@ -169,7 +179,7 @@ def check_public_batch(public_x, private_x):
         _check_alike(public, private)
     overlap = arrays.shared_rows(publics, privates)
     if overlap:
-        raise ValueError(
+        raise PrivacyError(
             f"Expected public rows that are not private, got {len(overlap)} of "
             f"{len(publics[0])} public row(s) that are also in private_x, first row(s) "
             f"{overlap[:5]} of public_x. Take public rows from another set, or split them off with "
@@ -178,7 +188,7 @@ def check_public_batch(public_x, private_x):
         )
 
 
-def unlike_public(private_x, public_x):
+def unlike_public(private_x: Any, public_x: Any) -> np.ndarray:
     """Tells which private rows equal no public one.
 
     Texts that differ may be equal as a network gets them: split off at random, one may be public

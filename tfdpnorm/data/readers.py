@@ -17,13 +17,13 @@ from tfdpnorm.data.sources import is_source, is_unread, read_one
 # What errors of reading begin with. Nothing in them is a number or a value of an example.
 CANNOT_READ = "Expected every example of the source"
 _REMEDY = (
-    "Which example it was is left out, since lots are secret. To find it, read all of them outside "
-    "of training: for i in range(len(source)): source[i]."
+    "Which example it was is left out, since batches are secret. To find it, read all of them "
+    "outside of training: for i in range(len(source)): source[i]."
 )
 
 
 class UnreadArray:
-    """Stands for an array [N, ...] that nobody has in memory: its shape and type are known.
+    """Stands for an array [N, ...] that no one has in memory: its shape and type are known.
 
     Attributes:
         shape: Tuple (N, ...).

@@ -1,18 +1,25 @@
 """Examples of a `tf.data.Dataset` in files, where each can be read by its number."""
 
+from __future__ import annotations
+
 import contextlib
 import pathlib
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
 
 from tfdpnorm import files
 
+if TYPE_CHECKING:
+    import os
+    from typing import Any
 
-def save_examples(dataset, folder):
+
+def save_examples(dataset: tf.data.Dataset, folder: str | os.PathLike) -> Any:
     """Writes the examples of a dataset to files, once, and returns them as arrays in these files.
 
-    Lots cannot be sampled from a `tf.data.Dataset`, which is read in its order. They can from
+    Batches cannot be sampled from a `tf.data.Dataset`, which is read in its order. They can from
     these:
 
         x, y = save_examples(dataset.unbatch(), "folder")
@@ -27,7 +34,7 @@ def save_examples(dataset, folder):
         folder: Folder to make; it must be empty or absent.
 
     Returns:
-        The structure of the dataset, with a `np.memmap` [N, ...] in place of each tensor.
+        The structure of the dataset, with a `np.memmap` [N, ...] for each tensor.
 
     Raises:
         TypeError: for what is no `tf.data.Dataset`, and for texts.

@@ -1,9 +1,17 @@
 """Sources: private examples that are read when they are drawn."""
 
+from __future__ import annotations
+
 import collections.abc
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 
 # They have lengths and items too, and are read as arrays.
 _BUILT_IN = (str, bytes, bytearray, list, tuple, range, collections.abc.Mapping)
@@ -60,7 +68,7 @@ class MappedSource:
 
     reads_own_code = True
 
-    def __init__(self, source, function):
+    def __init__(self, source: Any, function: Callable) -> None:
         if not is_source(source):
             raise TypeError(
                 "Expected source to have __len__ and __getitem__, got "
@@ -79,7 +87,7 @@ class MappedSource:
         made = self.function(*tf.nest.map_structure(tf.convert_to_tensor, arguments))
         return tf.nest.map_structure(lambda t: t.numpy() if tf.is_tensor(t) else t, made)
 
-    def unmapped(self):
+    def unmapped(self) -> tuple[Any, list[Callable]]:
         """Returns the innermost source, and the list of functions that its examples go through."""
         source, functions = self, []
         while isinstance(source, MappedSource):

@@ -1,14 +1,21 @@
-"""Public rows that are nobody's data: made from the shape of an input, its range, and a seed."""
+"""Public rows that are no one's data: made from the shape of an input, its range, and a seed."""
+
+from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy import fft, ndimage
 
 from tfdpnorm import arguments
 from tfdpnorm.choices import SYNTHETIC_KINDS as KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
 
 # --- white noise: functions (rng, count, shape) ---
 
@@ -193,7 +200,14 @@ _KINDS = {
 }
 
 
-def synthetic_rows(shape, n, *, kind=None, value_range=None, seed=0):
+def synthetic_rows(
+    shape: Sequence[int],
+    n: int,
+    *,
+    kind: str | None = None,
+    value_range: tuple[float, float] | None = None,
+    seed: int = 0,
+) -> np.ndarray:
     """Makes rows for a public batch from public facts alone.
 
     Kinds of numbers of any shape: "uniform"; "gaussian", whose mean is the middle of the range and
@@ -283,7 +297,7 @@ class SyntheticRows:
             arguments.choice("kind", self.kind, KINDS)
 
     @classmethod
-    def named(cls, name, **more):
+    def named(cls, name: str, **more: Any) -> SyntheticRows:
         """Reads "synthetic" or "synthetic:kind".
 
         Args:
@@ -300,7 +314,7 @@ class SyntheticRows:
             )
         return cls(kind or None, **more)
 
-    def settled(self, shape, num_tokens=None):
+    def settled(self, shape: Sequence[int], num_tokens: int | None = None) -> SyntheticRows:
         """Returns these with the kind and the range that rows of a shape get.
 
         Args:
@@ -318,7 +332,7 @@ class SyntheticRows:
         of_kind = (1, num_tokens - 1) if is_tokens else _KINDS[kind].value_range
         return dataclasses.replace(self, kind=kind, value_range=self.value_range or of_kind)
 
-    def rows(self, shape, num_tokens=None):
+    def rows(self, shape: Sequence[int], num_tokens: int | None = None) -> np.ndarray:
         """Makes the rows [count, *shape]; as `settled`."""
         made = self.settled(shape, num_tokens)
         return synthetic_rows(

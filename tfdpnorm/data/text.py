@@ -1,12 +1,19 @@
 """Texts as rows of token ids."""
 
+from __future__ import annotations
+
 import collections
 import hashlib
 import re
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tfdpnorm import arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 PADDING_ID = 0
 UNKNOWN_ID = 1
@@ -14,7 +21,9 @@ UNKNOWN_ID = 1
 _TOKEN = re.compile(r"[^\W_]+")
 
 
-def hash_tokens(texts, vocabulary_size, sequence_length):
+def hash_tokens(
+    texts: Sequence[str] | np.ndarray, vocabulary_size: int, sequence_length: int
+) -> np.ndarray:
     """Turns texts into ids by hashing each token.
 
     A text is put in lower case and split at everything that is not a letter or a digit; token w
@@ -42,7 +51,7 @@ def hash_tokens(texts, vocabulary_size, sequence_length):
     return _rows(texts, sequence_length, lambda token: _hashed(token, vocabulary_size))
 
 
-def common_words(texts, vocabulary_size):
+def common_words(texts: Sequence[str] | np.ndarray, vocabulary_size: int) -> tuple[str, ...]:
     """Returns the commonest words of *public* texts, for `word_ids`.
 
     Privacy: the list is a function of all texts, without noise. For private texts, it is a release
@@ -72,7 +81,9 @@ def common_words(texts, vocabulary_size):
     return tuple(ranked[: vocabulary_size - 2])
 
 
-def word_ids(texts, words, sequence_length):
+def word_ids(
+    texts: Sequence[str] | np.ndarray, words: Sequence[str], sequence_length: int
+) -> np.ndarray:
     """Turns texts into ids by a list of words.
 
     Texts are split, cut and padded as by `hash_tokens`. Privacy: every row depends on its own text

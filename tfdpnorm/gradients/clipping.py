@@ -1,9 +1,11 @@
 """Clipping of per-example gradients, and the sum of the clipped gradients."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
 import numbers
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -13,6 +15,10 @@ from tfdpnorm.choices import CLIP_GROUPINGS
 from tfdpnorm.dtypes import at_least_float32
 from tfdpnorm.gradients.contributions.arithmetic import sum_of_squares
 from tfdpnorm.gradients.contributions.row_sums import RowSums
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 GROUPINGS = CLIP_GROUPINGS
 CLIP_FUNCTIONS = ("abadi", "automatic")
@@ -52,6 +58,11 @@ class Clipping:
 
     Raises:
         ValueError: for a value out of its range.
+
+    Example::
+
+        clipping = tfdpnorm.Clipping(grouping="per_layer")
+        private = tfdpnorm.make_private(model, plan, clipping=clipping, public_batch=public_rows)
     """
 
     l2_norm_clip: float | None = None
@@ -79,7 +90,7 @@ class Clipping:
             )
 
     @classmethod
-    def of(cls, clipping):
+    def of(cls, clipping: Clipping | float) -> Clipping:
         """Returns a `Clipping` with its loss scale, and for a number C the flat one with that norm.
 
         Raises:
@@ -92,7 +103,7 @@ class Clipping:
         scale = 1.0 if clipping.loss_scale is None else clipping.loss_scale
         return dataclasses.replace(clipping, loss_scale=scale)
 
-    def of_plan(self, plan, *, in_half):
+    def of_plan(self, plan: Any, *, in_half: bool) -> Clipping:
         """Returns the clipping of a private training.
 
         Args:
@@ -114,16 +125,18 @@ class Clipping:
         return dataclasses.replace(self, l2_norm_clip=plan.l2_norm_clip, loss_scale=scale)
 
     @property
-    def sensitivity(self):
+    def sensitivity(self) -> float:
         """How far adding or removing one example can move the clipped sum, in the L2 norm."""
         return self.l2_norm_clip
 
     @property
-    def is_plain(self):
+    def is_plain(self) -> bool:
         """Whether it is what tensorflow-privacy does: min(1, C / norm) of the whole gradient."""
         return (self.grouping, self.function) == ("flat", "abadi")
 
-    def of_variables(self, *, layers=None, weights=None):
+    def of_variables(
+        self, *, layers: Sequence[int] | None = None, weights: Sequence[float] | None = None
+    ) -> Clipping:
         """Returns the clipping for given variables.
 
         Args:
@@ -135,11 +148,11 @@ class Clipping:
         weights = None if weights is None else tuple(weights)
         return dataclasses.replace(self, groups=groups, weights=weights)
 
-    def weights_of(self, variables):
+    def weights_of(self, variables: Sequence[tf.Variable]) -> list[float]:
         """The list of weights, one for each of `variables`."""
         return list(self.weights or [1.0] * len(variables))
 
-    def factors(self, squared_norms):
+    def factors(self, squared_norms: Sequence[tf.Tensor]) -> tuple[list[tf.Tensor], tf.Tensor]:
         """The clip factors of gradients that consist of several variables' parts.
 
         Args:
@@ -216,7 +229,9 @@ def accumulation_dtype(variable):
     return at_least_float32(variable.dtype)
 
 
-def clip_factors(squared_norms, l2_norm_clip, clip_function="abadi"):
+def clip_factors(
+    squared_norms: tf.Tensor, l2_norm_clip: float, clip_function: str = "abadi"
+) -> tf.Tensor:
     """Factors that bring vectors g to a norm of at most C = `l2_norm_clip`.
 
     | norm | "abadi": min(1, C / norm) | "automatic": C / (norm + 0.01) |
@@ -248,12 +263,14 @@ def clip_factors(squared_norms, l2_norm_clip, clip_function="abadi"):
     return tf.where(tf.math.is_finite(squared_norms), factors, tf.zeros_like(factors))
 
 
-def clipped_sum(per_example_gradients, mask, clipping):
+def clipped_sum(
+    per_example_gradients: Sequence[tf.Tensor], mask: tf.Tensor, clipping: Clipping | float
+) -> tuple[list[tf.Tensor], tf.Tensor]:
     """Clips each row's gradient and adds the rows up.
 
     Args:
         per_example_gradients: List of [rows, *variable.shape].
-        mask: [rows], 1.0 for a row of the lot, 0.0 for padding.
+        mask: [rows], 1.0 for a row of the batch, 0.0 for padding.
         clipping: `Clipping`, or C for the flat one. Its weights are applied here; its loss scale
             is the caller's to undo.
 

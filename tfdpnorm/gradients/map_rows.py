@@ -80,7 +80,7 @@ def _is_of_vectorization(error):
 
 
 def _check_shapes_of_rows(graph):
-    """Refuses what is stacked though it may have another shape for each row, as in `tf.where`.
+    """Rejects what is stacked though it may have another shape for each row, as in `tf.where`.
 
     An operation without a converter is run row after row, which shows only as it runs.
     """

@@ -1,18 +1,19 @@
 """Refusals of models that one engine cannot train, and another one can or cannot either."""
 
+from tfdpnorm.errors import PrivacyError
 
-def refusal_of_engine(what, remedy='Use engine="per_example" for this model.'):
+
+def refusal_of_engine(what, remedy='Use engine="per_example" for this model.', kind=ValueError):
     """Returns the ValueError for what an engine cannot do and engine="per_example" can.
 
-    It has the attributes `what` and `remedy`, the two parts of its message. It is no class of its
-    own, since AutoGraph turns errors of classes that it does not know into some that are no
-    ValueErrors.
+    It has the attributes `what` and `remedy`, the two parts of its message.
 
     Args:
         what: "Expected ..., got ...", without a full stop.
         remedy: Sentence that names that engine.
+        kind: The class: ValueError, or `PrivacyError` for what was not verified.
     """
-    error = ValueError(f"{what}. {remedy}")
+    error = kind(f"{what}. {remedy}")
     error.what, error.remedy = what, remedy
     return error
 
@@ -23,7 +24,7 @@ def is_of_engine(error):
 
 
 def refusal_of_coupling(message):
-    """Returns the ValueError for a model in which examples meet, which no other engine mends.
+    """Returns the PrivacyError for a model in which examples meet, which no other engine mends.
 
     The engine "per_example" could train it, and each example would be alone in its batch: another
     model than the one that was written. So only a user can choose that.
@@ -31,7 +32,7 @@ def refusal_of_coupling(message):
     Args:
         message: The whole message.
     """
-    error = ValueError(message)
+    error = PrivacyError(message)
     error.couples = True
     return error
 

@@ -61,7 +61,7 @@ class Reads:
                 )
 
     def check_returned(self, tap):
-        """Refuses a call if others read what it computes from weights before its z's.
+        """Rejects a call if others read what it computes from weights before its z's.
 
         They may find it in an attribute of the layer. So does the backward pass of a
         `tf.GradientTape` within the model or the loss: what comes of it depends on the weights in
@@ -230,7 +230,7 @@ class Taps:
 
 
 def _check_is_not_quantized(layer):
-    """Refuses a layer with trained weights that Keras runs by another method than `call`."""
+    """Rejects a layer with trained weights that Keras runs by another method than `call`."""
     if is_quantized(layer):
         raise refusal_of_engine(
             f"Expected trained layers that are not quantised, got {type(layer).__name__} "
@@ -240,7 +240,7 @@ def _check_is_not_quantized(layer):
 
 
 def _check_runs_once(layer, wanted):
-    """Refuses a layer with trained weights, its own or inside it, that Keras runs twice."""
+    """Rejects a layer with trained weights, its own or inside it, that Keras runs twice."""
     if is_rematerialized(layer) and any(w.ref() in wanted for w in weights(layer)):
         raise refusal_of_engine(
             f"Expected layers that are run once, got {type(layer).__name__} {layer.name!r} made "

@@ -1,12 +1,21 @@
 """Per-example independence of inference: what a private validation, or features, count on."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import tensorflow as tf
 
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.independence.changed_state import changed_by
 from tfdpnorm.independence.verification.outputs import prove_outputs, traced_function
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
 
-def rows_apart(function, x, batch_size):
+
+def rows_apart(function: Callable, x: Any, batch_size: int) -> int:
     """Returns how many rows may be run together so that none changes the outputs of another.
 
     Args:
@@ -15,7 +24,7 @@ def rows_apart(function, x, batch_size):
         batch_size: How many are wanted.
 
     Returns:
-        `batch_size` if that is proved of the graph for so many rows; otherwise 1.
+        `batch_size` if that is verified for the graph for so many rows; otherwise 1.
 
     Raises:
         ValueError: if the function keeps something of the rows before.
@@ -30,7 +39,7 @@ def rows_apart(function, x, batch_size):
         # A count of the calls, too: rows that stand in a fixed order may not read their number.
         kept = [*proof.state_faults, *_written(graph)]
         if kept:
-            raise ValueError(
+            raise PrivacyError(
                 "Expected a model whose answer for one row depends on that row, got one that "
                 f"keeps something of the rows before: {kept[0]}. Remove that layer."
             )

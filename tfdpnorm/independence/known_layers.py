@@ -1,10 +1,14 @@
 """Layers that are known to break the guarantee, by name and with their remedies."""
 
+from __future__ import annotations
+
 import contextlib
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.independence.examples import input_specs
 from tfdpnorm.independence.undisturbed import undisturbed
 from tfdpnorm.keras_compat.exchange import exchanged_method
@@ -21,19 +25,25 @@ from tfdpnorm.keras_compat.layers import (
 from tfdpnorm.keras_compat.models import specs_of_build, sublayers
 from tfdpnorm.layers import FrozenBatchNormalization
 
+if TYPE_CHECKING:
+    from tfdpnorm.convert.report import ConversionReport
+
+
 _EXAMPLES = 4
 _OF_FEATURE_SPACE = "_preprocessor"  # as Keras names the layers of its features
 _LOOKUPS = (keras.layers.StringLookup, keras.layers.IntegerLookup)
 
 
-def check_known_layers(model, *, will_be_proved=False, conversion=None):
-    """Refuses layers that are known to break the guarantee.
+def check_known_layers(
+    model: keras.Model, *, will_be_proved: bool = False, conversion: ConversionReport | None = None
+) -> None:
+    """Rejects layers that are known to break the guarantee.
 
     Args:
         model: A Keras model.
         conversion: `tfdpnorm.convert.ConversionReport` of the model; None if it was not converted.
-        will_be_proved: Whether the model is only trained if per-example independence is proved of
-            its training. Then batch normalisation is let pass that has trainable weights and is
+        will_be_proved: Whether the model is only trained if per-example independence is verified
+            for its training. Then batch normalisation is let pass that has trainable weights and is
             always called with `training=False`: it reads its averages and leaves them alone.
 
     Raises:
@@ -41,11 +51,11 @@ def check_known_layers(model, *, will_be_proved=False, conversion=None):
             that `adapt()` fitted to data, losses on activities, and metrics inside of the model.
     """
     for _, message in known_faults(model, will_be_proved=will_be_proved, conversion=conversion):
-        raise ValueError(message)
+        raise PrivacyError(message)
 
 
-def check_no_added_losses(model):
-    """Refuses losses that the last call of `model` added to the one of `compile`.
+def check_no_added_losses(model: keras.Model) -> None:
+    """Rejects losses that the last call of `model` added to the one of `compile`.
 
     Args:
         model: A Keras model.
@@ -54,11 +64,11 @@ def check_no_added_losses(model):
         ValueError: naming the layers that called `add_loss`.
     """
     for _, message in _added_losses(model):
-        raise ValueError(message)
+        raise PrivacyError(message)
 
 
 def known_faults(model, *, will_be_proved=False, conversion=None):
-    """Yields (name of a layer, message) for all that `check_known_layers` refuses."""
+    """Yields (name of a layer, message) for all that `check_known_layers` rejects."""
     normalizing = [
         x
         for x in sublayers(model)
@@ -72,7 +82,7 @@ def known_faults(model, *, will_be_proved=False, conversion=None):
             message = (
                 "Expected layers with per-example independence, got "
                 f"{type(layer).__name__} {layer.name!r}: its statistics come from all examples of "
-                "a lot, so that clipping bounds nothing, and its moving averages are released "
+                "a batch, so that clipping bounds nothing, and its moving averages are released "
                 f"without noise. {_exchange_of(layer, conversion)}; or freeze it "
                 "(layer.trainable = False), or always call it with training=False (for Keras 3 in "
                 "the call() of a layer or model: a functional model passes on the mode of fit)."
@@ -81,14 +91,14 @@ def known_faults(model, *, will_be_proved=False, conversion=None):
         if getattr(layer, "stateful", False) and isinstance(layer, keras.layers.RNN):
             message = (
                 "Expected layers with per-example independence, got the stateful recurrent layer "
-                f"{layer.name!r}, which carries its state from one lot to the next. Use "
+                f"{layer.name!r}, which carries its state from one batch to the next. Use "
                 "stateful=False."
             )
             yield layer.name, message
         if getattr(layer, "activity_regularizer", None) is not None:
             message = (
                 f"Expected no activity regularizer, got one in layer {layer.name!r}: its loss is "
-                "taken over the whole lot and cannot be clipped per example. Use a weight "
+                "taken over the whole batch and cannot be clipped per example. Use a weight "
                 "regularizer, or add the term to the loss of each example."
             )
             yield layer.name, message
@@ -121,7 +131,7 @@ def _added_losses(model):
     if added:
         message = (
             f"Expected no losses but weight regularizers, got add_loss() in the call of {added}: "
-            "such a loss is taken over the whole lot and cannot be clipped per example. Make the "
+            "such a loss is taken over the whole batch and cannot be clipped per example. Make the "
             "term of each example an output of the model, [rows, 1], with a loss that returns it, "
             "or a part of the loss."
         )
@@ -199,7 +209,7 @@ def always_in_inference(model, layers):
     """Returns those of some layers that every call of the model runs with `training=False`.
 
     A trace of the model in training is looked at. It is no proof: Python may do something else in
-    the next trace. What trains is proved of its own.
+    the next trace. What trains is verified for its own.
 
     Args:
         model: A Keras model.

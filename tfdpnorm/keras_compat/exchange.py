@@ -6,7 +6,7 @@ parts: `_trainable`, and `_trainable_variables` of Keras 3; the public setter of
 changes all layers inside.
 
 Keras has no public way to run a layer with another attribute: `Layer.__setattr__` of Keras 2 tracks
-what is assigned, so that a tensor in the place of a weight would take the weight out of
+what is assigned, so that a tensor in place of a weight would take the weight out of
 `layer.weights`. `exchanged` writes to the attributes of the instance directly. Nor is there a
 public way to run a layer with other weights: `tf.keras` 2.15 has no stateless call. Private parts:
 the lists `_trainable_weights` and `_non_trainable_weights` of a layer, and the names of attributes
@@ -156,7 +156,7 @@ _OF_KERAS_3 = ("_layers", "_tracker", "_functional") if KERAS_3 else ()
 
 
 def exchange_in_attributes(layer, exchange):
-    """Puts other layers in the place of those that a layer holds in its attributes.
+    """Replaces layers that a layer holds in its attributes.
 
     Setting an attribute makes Keras track the new layer and forget the old one.
 
@@ -365,7 +365,7 @@ def without_mixed_precision(model):
 
 
 def _without_policies(config):
-    """The config with the variables' dtype in place of each mixed policy, at any depth."""
+    """The config with the variables' dtype instead of each mixed policy, at any depth."""
     if isinstance(config, (list, tuple)):
         parts = [_without_policies(part) for part in config]
         return parts if isinstance(config, list) else tuple(parts)

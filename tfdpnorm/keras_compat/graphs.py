@@ -25,7 +25,7 @@ as_written = tf.autograph.experimental.do_not_convert
 
 
 def check_runs_eagerly():
-    """Refuses a TensorFlow whose eager execution is switched off.
+    """Rejects a TensorFlow whose eager execution is switched off.
 
     Raises:
         ValueError: naming the functions that do it.

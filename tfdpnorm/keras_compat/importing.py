@@ -1,4 +1,4 @@
-"""What happens when Keras is imported: another one than ours is refused, our layers are registered.
+"""What happens when Keras is imported: unsupported ones are rejected, our layers registered.
 
 TensorFlow up to 2.15 comes with Keras 2.15, later ones with Keras 3, whose computations TensorFlow
 does unless KERAS_BACKEND names another backend. TF_USE_LEGACY_KERAS has later ones take the package
@@ -26,7 +26,7 @@ _YES = ("1", "true", "True")  # what TensorFlow takes for yes
 
 
 def choose_keras():
-    """Has Keras 3 compute with TensorFlow, or refuses what the user has chosen.
+    """Has Keras 3 compute with TensorFlow, or rejects what the user has chosen.
 
     Keras takes another backend by KERAS_BACKEND or, without that variable, by its file of settings.
     The variable stays set, so that programs started from here have the same backend.

@@ -15,7 +15,7 @@ Private parts of Keras 2:
 - The `_keras_mask` of a tensor.
 - The `_random_generator` of a layer (`keras.src.backend.RandomGenerator`) and its `_rng_type`,
   `_seed` and `_built`. Keras lets a seed be given to the constructor only, and by default draws by
-  kernels whose counters nobody can read or set.
+  kernels whose counters no one can read or set.
 - `RNN._process_inputs`, `RNN._maybe_reset_cell_dropout_mask` and the switch `_could_use_gpu_kernel`
   of LSTM and GRU. A gradient rule runs the steps itself and must begin as Keras does; publicly a
   layer runs as a whole only.

@@ -287,7 +287,7 @@ def layers_unlike_configs(model):
 
 
 def check_made_by_configs(model, done):
-    """Refuses a model that Keras cannot make again from its configuration.
+    """Rejects a model that Keras cannot make again from its configuration.
 
     Args:
         model: Model or layer.

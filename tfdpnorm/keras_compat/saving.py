@@ -29,7 +29,7 @@ CLASSES_OF_KERAS_2 = {"Functional": Functional} if KERAS_3 else {}
 
 
 def check_keras_of_file(path):
-    """Refuses a `.keras` file that a later Keras wrote; Keras 3 loads those of Keras 2.
+    """Rejects a `.keras` file that a later Keras wrote; Keras 3 loads those of Keras 2.
 
     Args:
         path: Of any file or folder.
@@ -87,7 +87,7 @@ def _kept(model):
 
 
 class UnsavedModel(keras.Model):
-    """Refuses `keras.models.save_model` and `tf.saved_model.save`, which write the metrics too.
+    """Rejects `keras.models.save_model` and `tf.saved_model.save`, which write the metrics too.
 
     Attributes:
         how_to_save: What the error says, an "Expected ... got ..." of the class derived from this.

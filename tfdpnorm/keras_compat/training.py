@@ -80,7 +80,7 @@ class _Executions:
     """The executions of each epoch of a `fit` of Keras 3: (first step, last step, iterator).
 
     As in Keras 2, the first epoch may begin later, and the last execution of an epoch makes no more
-    steps than are left of it. The iterator goes on from epoch to epoch.
+    steps than are left of it. The iterator continues from epoch to epoch.
     """
 
     def __init__(self, model, epochs, first_step):

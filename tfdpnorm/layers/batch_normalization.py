@@ -1,8 +1,10 @@
 """Batch normalisation that is private: by frozen statistics, or by statistics with noise."""
 
+from __future__ import annotations
+
 import contextlib
 import threading
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
 from tensorflow import keras
@@ -12,6 +14,9 @@ from tfdpnorm.dtypes import at_least_float32
 from tfdpnorm.keras_compat.devices_and_precision import no_autocast
 from tfdpnorm.keras_compat.graphs import current_graph, only_infers_shapes
 from tfdpnorm.keras_compat.layers import axes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 @keras.utils.register_keras_serializable(package="tfdpnorm")
@@ -33,15 +38,22 @@ class FrozenBatchNormalization(keras.layers.BatchNormalization):
         inputs: [rows, ..., channels, ...], of the channels of `axis`.
         training: Without effect.
 
+    Raises:
+        ValueError: as `keras.layers.BatchNormalization`.
+
+    Example::
+
+        outputs = tfdpnorm.FrozenBatchNormalization()(x, training=True)  # by moving averages
+
     Reference:
         Ioffe, Szegedy (2015), "Batch normalization", Algorithm 2, step 11.
     """
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         del training
         return super().call(inputs, training=False)
 
-    def normalized(self, inputs, training=None):
+    def normalized(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """The layer without gamma and beta, in float32 where it computes in less."""
         del training
         axes = [axis % inputs.shape.rank for axis in axes_of(self)]
@@ -67,9 +79,9 @@ class NoisedBatchNormalization(keras.layers.Layer):
     by moments of the batch. A private model (`tfdpnorm.make_private`) moves them once after each
     update,
 
-        m <- momentum m + (1 - momentum) (sum of the lot's rows + noise) / L
+        m <- momentum m + (1 - momentum) (sum of the batch's rows + noise) / L
 
-    with L the *expected* lot size, and keeps them in the range that truncation allows. What a row
+    with L the *expected* batch size, and keeps them in the range that truncation allows. What a row
     adds are its own means over positions, [channels]. Nothing moves the averages in an ordinary
     `fit`, nor those of a frozen layer (`trainable = False`). This is the alternative that Davody et
     al. (2020) compare with their public statistics; gradients treat the averages as constants.
@@ -77,11 +89,11 @@ class NoisedBatchNormalization(keras.layers.Layer):
     How far one row moves what is noised: per channel a row adds a = mean z, |a| <= C', and
     b = mean z^2, 0 <= b <= C'^2, *whatever the other rows are*. So adding or removing it moves
     sum a / L by at most sqrt(channels) C' / L in l2 and sum b / L by sqrt(channels) C'^2 / L, in
-    lots of any size. The paper's S_mu = C' / L is the first one per channel. Its
+    batches of any size. The paper's S_mu = C' / L is the first one per channel. Its
     S_var = C'^2 (3 / L - 3 / L^2 + 1 / L^3) is for the variance itself as the query,
     V = sum b / L - m^2 with m = sum a / L: a row x moves V by x^2 / L - 2 m x / L - x^2 / L^2, at
-    most C'^2 (3 / L - 3 / L^2) while |m| <= (L - 1) C' / L, that is in lots of at most L rows. A
-    Poisson-sampled lot may have more; then it takes m clipped to C' and C'^2 (3 / L - 1 / L^2).
+    most C'^2 (3 / L - 3 / L^2) while |m| <= (L - 1) C' / L, that is in batches of at most L rows. A
+    Poisson-sampled batch may have more; then it takes m clipped to C' and C'^2 (3 / L - 1 / L^2).
     Noising sum b instead, and subtracting m1^2 from what was released, costs less than either:
     the variance's error is then, to first order, noise on sum b and 2 |m| times that on sum a, at
     most sqrt(1 + 4) = 2.24 < 3 times C'^2 / L in units of the noise multiplier, and averaging over
@@ -113,8 +125,14 @@ class NoisedBatchNormalization(keras.layers.Layer):
     axis = -1
 
     def __init__(
-        self, activation_clip=2.0, momentum=0.99, epsilon=1e-3, center=True, scale=True, **kwargs
-    ):
+        self,
+        activation_clip: float = 2.0,
+        momentum: float = 0.99,
+        epsilon: float = 1e-3,
+        center: bool = True,
+        scale: bool = True,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.activation_clip = within(
             "activation_clip",
@@ -133,7 +151,7 @@ class NoisedBatchNormalization(keras.layers.Layer):
         self.gamma = self.beta = None
         self.supports_masking = True
 
-    def build(self, input_shape):
+    def build(self, input_shape: Sequence[int | None]) -> None:
         if len(input_shape) < 2 or input_shape[-1] is None:
             raise ValueError(
                 f"Expected an input [rows, ..., channels] with a known number of channels, got "
@@ -160,11 +178,13 @@ class NoisedBatchNormalization(keras.layers.Layer):
         super().build(input_shape)
 
     @property
-    def moment_bounds(self):
+    def moment_bounds(self) -> tuple[float, float]:
         """(C', C'^2): bounds on the absolute value of a row's two moments, in each channel."""
         return self.activation_clip, self.activation_clip**2
 
-    def row_moments(self, inputs, mask=None):
+    def row_moments(
+        self, inputs: tf.Tensor, mask: tf.Tensor | None = None
+    ) -> tuple[tf.Tensor, tf.Tensor]:
         """Each row's mean of the truncated inputs and of their squares.
 
         Args:
@@ -199,11 +219,11 @@ class NoisedBatchNormalization(keras.layers.Layer):
         first, second = self.moment_bounds
         return mean(values, -first, first), mean(tf.square(values), 0.0, second)
 
-    def update_averages(self, mean, second_moment):
+    def update_averages(self, mean: tf.Tensor, second_moment: tf.Tensor) -> None:
         """Moves the running averages.
 
         Args:
-            mean: [channels], the released mean of a lot.
+            mean: [channels], the released mean of a batch.
             second_moment: [channels], the released mean of squares. **Both must be noised
                 already**: they are released with the weights.
         """
@@ -216,7 +236,9 @@ class NoisedBatchNormalization(keras.layers.Layer):
             moved = self.momentum * average + (1.0 - self.momentum) * value
             average.assign(tf.clip_by_value(moved, least, most))
 
-    def call(self, inputs, training=None, mask=None):
+    def call(
+        self, inputs: tf.Tensor, training: bool | None = None, mask: tf.Tensor | None = None
+    ) -> tf.Tensor:
         del training  # the same in both
         recorder = _current_recorder()
         if recorder is not None:
@@ -228,17 +250,17 @@ class NoisedBatchNormalization(keras.layers.Layer):
             outputs += tf.convert_to_tensor(self.beta)
         return tf.cast(outputs, self.compute_dtype)
 
-    def normalized(self, inputs):
+    def normalized(self, inputs: tf.Tensor) -> tf.Tensor:
         """The layer without gamma and beta, [rows, ..., channels], float32 at least."""
         mean = tf.convert_to_tensor(self.running_mean)
         second_moment = tf.convert_to_tensor(self.running_second_moment)
         variance = tf.maximum(second_moment - tf.square(mean), 0.0)
         return (self._truncated(inputs) - mean) * tf.math.rsqrt(variance + self.epsilon)
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple | tf.TensorShape:
         return input_shape
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "activation_clip": self.activation_clip,

@@ -1,6 +1,9 @@
 """Normalisation by moments of public rows: the calls that have such moments, and the layers."""
 
+from __future__ import annotations
+
 import contextlib
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from tensorflow import keras
@@ -12,6 +15,10 @@ from tfdpnorm.keras_compat.devices_and_precision import no_autocast
 from tfdpnorm.keras_compat.layers import one_call_inside
 from tfdpnorm.keras_compat.models import sublayers
 from tfdpnorm.layers.public_statistics import RecordedMoments, current_pass
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
 
 class PublicMomentsLayer(keras.layers.Layer):
@@ -27,7 +34,7 @@ class PublicMomentsLayer(keras.layers.Layer):
     # Whether `pull_back` differentiates what the layer does with its moments: "full" or "stop".
     statistics_gradient = "stop"
 
-    def __init__(self, axis=-1, statistics="public", **kwargs):
+    def __init__(self, axis: int = -1, statistics: str = "public", **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if not isinstance(axis, int) or axis == 0:
             raise refusal("axis", "to be an int other than 0 (the batch)", axis)
@@ -76,7 +83,7 @@ class PublicMomentsLayer(keras.layers.Layer):
         self.public_rows = self._add_vector("public_rows", "zeros", False, ())
 
     @property
-    def moments_variables(self):
+    def moments_variables(self) -> list[tf.Variable]:
         """The variables that `store_moments` writes, a list; empty before the layer is built."""
         if not self.built:
             return []
@@ -86,7 +93,7 @@ class PublicMomentsLayer(keras.layers.Layer):
     def _moments_dtype(self):
         return at_least_float32(self.compute_dtype).name
 
-    def store_moments(self, mean, variance, rows):
+    def store_moments(self, mean: tf.Tensor, variance: tf.Tensor, rows: int) -> None:
         """Keeps public moments ([channels], [channels]) of `rows` public rows for inference."""
         self.public_mean.assign(tf.cast(mean, self.public_mean.dtype))
         self.public_variance.assign(tf.cast(variance, self.public_variance.dtype))
@@ -157,10 +164,10 @@ class PublicMomentsLayer(keras.layers.Layer):
             "learns no statistics from the rows of an ordinary fit."
         )
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple | tf.TensorShape:
         return input_shape
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "axis": self.axis, "statistics": self.statistics}
 
 
@@ -199,7 +206,7 @@ class PublicBatchNormalization(PublicMomentsLayer):
       alone. It bounds the normalised value of a dense layer by sqrt(M).
     * `"example"`: exactly the rows {x_i} and all public rows, run once for each example: the test
       phase of Davody et al. (2020), Algorithm 1. 1 + M times the work; a reference.
-    * `"lot"`: all private and public rows of a lot together: the training phase of Davody et al.
+    * `"lot"`: all private and public rows of a batch together: the training phase of Davody et al.
       (2020), Algorithm 1, as printed. NOT private.
 
     `statistics_gradient="full"` includes the gradient through the public moments (see
@@ -230,7 +237,23 @@ class PublicBatchNormalization(PublicMomentsLayer):
     Call arguments:
         inputs: [rows, ..., channels, ...], 2-D to 5-D, floating point. Moments are taken in
             float32 where the layer computes in less.
-        training: Only used to refuse training outside of a private model.
+        training: Only used to reject training outside of a private model.
+
+    Raises:
+        ValueError: for a value out of its range; and when it is called, for an input without such
+            an axis.
+
+    Example::
+
+        model = keras.Sequential(
+            [
+                keras.Input([4]),
+                keras.layers.Dense(8, use_bias=False),
+                tfdpnorm.PublicBatchNormalization(),
+                keras.layers.Dense(3),
+            ]
+        )
+        private = tfdpnorm.make_private(model, plan, public_batch=public_rows)
 
     Reference:
         Davody, Adelani, Kleinbauer, Klakow (2020), "On the effect of normalization layers on
@@ -239,16 +262,16 @@ class PublicBatchNormalization(PublicMomentsLayer):
 
     def __init__(
         self,
-        axis=-1,
-        epsilon=1e-3,
-        center=True,
-        scale=True,
-        statistics="public",
-        statistics_gradient="full",
-        beta_initializer="zeros",
-        gamma_initializer="ones",
-        **kwargs,
-    ):
+        axis: int = -1,
+        epsilon: float = 1e-3,
+        center: bool = True,
+        scale: bool = True,
+        statistics: str = "public",
+        statistics_gradient: str = "full",
+        beta_initializer: Any = "zeros",
+        gamma_initializer: Any = "ones",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(axis, statistics, **kwargs)
         self.epsilon = positive("epsilon", epsilon)
         self.center = bool(center)
@@ -259,7 +282,7 @@ class PublicBatchNormalization(PublicMomentsLayer):
         self.beta_initializer = keras.initializers.get(beta_initializer)
         self.gamma_initializer = keras.initializers.get(gamma_initializer)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Sequence[int | None]) -> None:
         channels = self._set_axes(input_shape)
         gamma = self.gamma_initializer if self.scale else "ones"
         beta = self.beta_initializer if self.center else "zeros"
@@ -268,19 +291,19 @@ class PublicBatchNormalization(PublicMomentsLayer):
         self._add_moments(channels)
         super().build(input_shape)
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         values, mean, variance = self._values_and_moments(inputs, training)
         gamma, beta = (tf.convert_to_tensor(v) for v in (self.gamma, self.beta))
         factor = self._broadcast(gamma) * tf.math.rsqrt(variance + self.epsilon)
         outputs = (values - mean) * factor + self._broadcast(beta)
         return tf.cast(outputs, self.compute_dtype)
 
-    def normalized(self, inputs, training=None):
+    def normalized(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         """The layer without gamma and beta: (inputs - mean) / sqrt(variance + epsilon)."""
         values, mean, variance = self._values_and_moments(inputs, training)
         return (values - mean) * tf.math.rsqrt(variance + self.epsilon)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "epsilon": self.epsilon,
@@ -299,9 +322,9 @@ class PublicCentering(PublicMomentsLayer):
 
     The network computes the same as without it: normalisation subtracts W mean anyway, so that the
     mean can be held constant without an error in the gradient. What changes is each example's
-    gradient by W as the clip sees it, b x^T: without centring much of it lies along the mean. The
-    pull-back through the public statistics removes that part again, but only after it has used up
-    a share of the clipping norm.
+    gradient with respect to W as the clip sees it, b x^T: without centring much of it lies along
+    the mean. The pull-back through the public statistics removes that part again, but only after it
+    has used up a share of the clipping norm.
 
     Use it only on the input of a layer that is linear (its bias does not matter) and directly
     followed by `PublicBatchNormalization` with the same `statistics`. Exact before dense
@@ -318,13 +341,29 @@ class PublicCentering(PublicMomentsLayer):
 
     Call arguments:
         inputs: [rows, ..., channels, ...], 2-D to 5-D, floating point.
-        training: Only used to refuse training outside of a private model.
+        training: Only used to reject training outside of a private model.
+
+    Raises:
+        ValueError: as `PublicBatchNormalization`.
+
+    Example::
+
+        model = keras.Sequential(
+            [
+                keras.Input([4]),
+                tfdpnorm.PublicCentering(),
+                keras.layers.Dense(8),
+                tfdpnorm.PublicBatchNormalization(),
+                keras.layers.Dense(3),
+            ]
+        )
+        private = tfdpnorm.make_private(model, plan, public_batch=public_rows)
     """
 
-    def build(self, input_shape):
+    def build(self, input_shape: Sequence[int | None]) -> None:
         self._add_moments(self._set_axes(input_shape))
         super().build(input_shape)
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         values, mean, _ = self._values_and_moments(inputs, training, blends=False)
         return tf.cast(values - tf.stop_gradient(mean), self.compute_dtype)

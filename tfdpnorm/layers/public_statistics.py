@@ -13,13 +13,21 @@ a row of the private stream depends on no other private row.
         predictions = model(x, training=True)
 """
 
+from __future__ import annotations
+
 import contextlib
 import threading
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
 
 from tfdpnorm.keras_compat.variables import raw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
+
+    from tensorflow import keras
 
 
 class RecordedMoments(NamedTuple):
@@ -41,14 +49,14 @@ class RecordedMoments(NamedTuple):
 class PublicStatistics:
     """The moments of every `PublicBatchNormalization` call of one public pass, in call order."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.moments: list[RecordedMoments] = []
 
-    def of_layer(self, layer):
+    def of_layer(self, layer: keras.layers.Layer) -> list[RecordedMoments]:
         """Returns the list of `RecordedMoments` of `layer`, one for each of its calls."""
         return [moments for moments in self.moments if moments.layer is layer]
 
-    def store(self):
+    def store(self) -> None:
         """Writes the moments into the layers' own weights, for inference without public rows.
 
         Raises:
@@ -115,33 +123,61 @@ def _entered(forward_pass):
         _active.stack.pop()
 
 
-def record_pass(statistics, row_weights=None):
-    """Context of ONE forward pass whose rows are all public: record moments in `statistics`."""
+def record_pass(
+    statistics: PublicStatistics, row_weights: tf.Tensor | None = None
+) -> AbstractContextManager[None]:
+    """Context of ONE forward pass whose rows are all public: record moments in `statistics`.
+
+    Args:
+        statistics: `PublicStatistics` that the moments are written to.
+        row_weights: [rows], what each row counts in the moments; None for 1.
+
+    Returns:
+        A context manager.
+    """
     return _entered(Pass("record", statistics, row_weights))
 
 
-def use_pass(statistics):
-    """Context of ONE forward pass of private rows, normalised with recorded `statistics`."""
+def use_pass(statistics: PublicStatistics) -> AbstractContextManager[None]:
+    """Context of ONE forward pass of private rows, normalised with recorded `statistics`.
+
+    Args:
+        statistics: `PublicStatistics` of the public pass.
+
+    Returns:
+        A context manager.
+    """
     return _entered(Pass("use", statistics))
 
 
-def joint_pass(row_weights=None):
+def joint_pass(row_weights: tf.Tensor | None = None) -> AbstractContextManager[None]:
     """Context of ONE forward pass whose rows, private and public, share their moments.
 
     Private only if at most one private row is among them (mode `example`); with several (mode
     `lot`) one row moves the gradients of all the others.
+
+    Args:
+        row_weights: [rows], what each row counts in the moments; None for 1.
+
+    Returns:
+        A context manager.
     """
     return _entered(Pass("joint", row_weights=row_weights))
 
 
-def pull_back(tape, statistics, gradient_of, variables):
+def pull_back(
+    tape: tf.GradientTape,
+    statistics: PublicStatistics,
+    gradient_of: Callable[[tf.Variable], tf.Tensor],
+    variables: Sequence[tf.Variable],
+) -> list[tf.Tensor]:
     """The part of a gradient that reaches `variables` through the public statistics.
 
     With y = gamma (z - mu) / sqrt(v + eps) + beta, the loss depends on a layer's public moments by
 
         dl/dmu = -gamma / sqrt(v + eps) * dl/dbeta       dl/dv = -gamma / (2 (v + eps)) * dl/dgamma
 
-    so that sums over examples of the right-hand gradients, *already clipped and noised*, give the
+    so that sums over examples of the right-hand gradients, *already clipped and noisy*, give the
     sums of the left-hand ones, and one vector-Jacobian product of the public pass gives the missing
     term. Everything else in it is public: the result is post-processing of released numbers.
 

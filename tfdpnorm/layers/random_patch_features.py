@@ -1,11 +1,19 @@
 """Fixed random features of the patches of an image: a hidden layer that nothing is learnt in."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
 
 _SHORTEST_PATCH = 0.3
 
@@ -17,7 +25,7 @@ class RandomPatchFeatures(keras.layers.Layer):
     For patches p and p' of the same length, the inner product of their features divided by
     filters / 2 comes near to |p|^2 exp(-|u - u'|^2 / (2 s^2)), where u and u' are the patches at
     length 1. Weights and phases are drawn once and never trained. Patches shorter than 0.3 are
-    divided by 0.3 in place of their length.
+    divided by 0.3 instead of their length.
 
     Privacy:
         Per-example, and the weights do not depend on the data. They are not trained, and so neither
@@ -43,7 +51,9 @@ class RandomPatchFeatures(keras.layers.Layer):
         Koniusz, Harchaoui, Schmid (2014), "Convolutional kernel networks", for the patches.
     """
 
-    def __init__(self, filters, size=5, width=0.4, strides=1, **kwargs):
+    def __init__(
+        self, filters: int, size: int = 5, width: float = 0.4, strides: int = 1, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.filters = arguments.whole("filters", filters, at_least=1)
         self.size = arguments.whole("size", size, at_least=1)
@@ -51,7 +61,7 @@ class RandomPatchFeatures(keras.layers.Layer):
         self.strides = arguments.whole("strides", strides, at_least=1)
         self.input_spec = keras.layers.InputSpec(ndim=4)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Sequence[int | None]) -> None:
         patch = (self.size, self.size, input_shape[-1])
         self.kernel = self.add_weight(
             name="kernel",
@@ -67,7 +77,7 @@ class RandomPatchFeatures(keras.layers.Layer):
         )
         super().build(input_shape)
 
-    def call(self, inputs):
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
         ones = tf.ones((self.size, self.size, inputs.shape[-1], 1), inputs.dtype)
         lengths = tf.sqrt(tf.nn.conv2d(tf.square(inputs), ones, self.strides, "SAME"))
         kernel = tf.cast(self.kernel, inputs.dtype)
@@ -75,11 +85,11 @@ class RandomPatchFeatures(keras.layers.Layer):
         angles = products / (self.width * tf.maximum(lengths, _SHORTEST_PATCH))
         return lengths * tf.cos(angles + tf.cast(self.phases, inputs.dtype))
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple | tf.TensorShape:
         sides = [None if x is None else -(-x // self.strides) for x in input_shape[1:-1]]
         return (input_shape[0], *sides, self.filters)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "filters": self.filters,

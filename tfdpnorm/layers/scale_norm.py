@@ -1,11 +1,20 @@
 """One more normalisation right after a residual addition."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.arguments import choice, refusal
 from tfdpnorm.dtypes import at_least_float32
 from tfdpnorm.layers.public_batch_normalization import PublicBatchNormalization
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
 
 NORMALIZATIONS = ("group", "batch", "public_batch")
 
@@ -21,8 +30,8 @@ class ScaleNorm(keras.layers.Layer):
     Privacy:
         `normalization="group"` is per-example. `"public_batch"` is per-example in its modes
         "public", "blend" and "example" (see `PublicBatchNormalization`). With `"batch"`
-        each example changes the outputs of others and the moving averages: not private, and refused
-        by `tfdpnorm.make_private`.
+        each example changes the outputs of others and the moving averages: not private, and
+        rejected by `tfdpnorm.make_private`.
 
     Args:
         normalization: "group", "batch" or "public_batch".
@@ -39,6 +48,16 @@ class ScaleNorm(keras.layers.Layer):
     Call arguments:
         inputs: [rows, ..., channels], or a list of such tensors of one shape, which are added.
 
+    Raises:
+        ValueError: for a value out of its range; and when it is called, for paths of different
+            shapes, or groups that do not divide the channels.
+
+    Example::
+
+        inputs = keras.Input([8, 8, 4])
+        path = keras.layers.Conv2D(4, 3, padding="same")(inputs)
+        outputs = tfdpnorm.ScaleNorm("group", groups=2)([path, inputs])
+
     Reference:
         Klause, Ziller, Rueckert, Hammernik, Kaissis (2022), "Differentially private training of
         residual networks with scale normalisation", Section 3.
@@ -46,14 +65,14 @@ class ScaleNorm(keras.layers.Layer):
 
     def __init__(
         self,
-        normalization="group",
-        groups=32,
-        axis=-1,
-        epsilon=1e-3,
-        statistics="public",
-        statistics_gradient="full",
-        **kwargs,
-    ):
+        normalization: str = "group",
+        groups: int = 32,
+        axis: int = -1,
+        epsilon: float = 1e-3,
+        statistics: str = "public",
+        statistics_gradient: str = "full",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         if not isinstance(groups, int) or (groups < 1 and groups != -1):
             raise refusal("groups", "to be a positive int, or -1 (each channel)", groups)
@@ -80,7 +99,7 @@ class ScaleNorm(keras.layers.Layer):
                 **shared,
             )
 
-    def build(self, input_shape):
+    def build(self, input_shape: Sequence[int | None]) -> None:
         shapes = input_shape if _is_list_of_shapes(input_shape) else [input_shape]
         shapes = [tuple(shape) for shape in shapes]
         if len(set(shapes)) != 1:
@@ -110,7 +129,9 @@ class ScaleNorm(keras.layers.Layer):
         self._normalize.build(shapes[0])
         super().build(input_shape)
 
-    def call(self, inputs, training=None):
+    def call(
+        self, inputs: tf.Tensor | Sequence[tf.Tensor], training: bool | None = None
+    ) -> tf.Tensor:
         paths = inputs if isinstance(inputs, (list, tuple)) else [inputs]
         total = tf.add_n([tf.convert_to_tensor(path) for path in paths])
         if self.normalization == "group":
@@ -120,10 +141,10 @@ class ScaleNorm(keras.layers.Layer):
     def _axis(self, shapes):
         return self.axis % len(shapes[0])
 
-    def compute_output_shape(self, input_shape):
+    def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple | tf.TensorShape:
         return input_shape[0] if _is_list_of_shapes(input_shape) else input_shape
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "normalization": self.normalization,

@@ -1,5 +1,9 @@
 """The divergence of a normal posterior of a weight from the log-uniform prior."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import tensorflow as tf
 from tensorflow import keras
 
@@ -8,11 +12,16 @@ from tfdpnorm.keras_compat.devices_and_precision import as_stored
 from tfdpnorm.keras_compat.layers import LossOfWeights, SavesAllVariables, said_or_by_default
 from tfdpnorm.layers.own_generator import checked_seed, new_generator, normal_numbers
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+
 # Molchanov et al. (2017), equation 14.
 _K1, _K2, _K3 = 0.63576, 1.87320, 1.48695
 
 
-def kl_to_log_uniform(log_alpha):
+def kl_to_log_uniform(log_alpha: tf.Tensor) -> tf.Tensor:
     """KL(N(phi, alpha phi^2) || p(theta) ~ 1 / |theta|) of each weight, up to one constant.
 
     It depends on alpha alone. The prior has no integral, so that the divergence is only known up to
@@ -51,16 +60,16 @@ class VariationalDropout(LossOfWeights, SavesAllVariables):
 
     def __init__(
         self,
-        *args,
-        noise="learnt",
-        alpha_per="weight",
-        initial_log_alpha=-3.0,
-        num_examples=None,
-        kl_weight=1.0,
-        test_weights="mean",
-        seed=None,
-        **kwargs,
-    ):
+        *args: Any,
+        noise: str = "learnt",
+        alpha_per: str = "weight",
+        initial_log_alpha: float = -3.0,
+        num_examples: int | None = None,
+        kl_weight: float = 1.0,
+        test_weights: str = "mean",
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
         self.noise = arguments.choice("noise", noise, NOISES)
         self.alpha_per = arguments.choice("alpha_per", alpha_per, ALPHA_PER)
@@ -78,11 +87,11 @@ class VariationalDropout(LossOfWeights, SavesAllVariables):
         self.seed = checked_seed(seed)
 
     @property
-    def noise_is_tied(self):
+    def noise_is_tied(self) -> bool:
         """Whether zeta is sqrt(alpha) |phi|, so that phi moves it; else it has its own variable."""
         return self.noise == "fixed" or (self.noise == "learnt" and self.alpha_per != "weight")
 
-    def build(self, input_shape):
+    def build(self, input_shape: Sequence[int | None]) -> None:
         super().build(input_shape)
         if self.noise == "public":
             self.noise_stddev = self.add_weight(
@@ -118,7 +127,7 @@ class VariationalDropout(LossOfWeights, SavesAllVariables):
             "layer": [1],
         }[self.alpha_per]
 
-    def noise_variance(self):
+    def noise_variance(self) -> tf.Tensor:
         """zeta^2 of the weights, float32 (float64 for such a layer): broadcasts to `kernel`."""
         if self.noise == "public":
             return tf.square(_stored(self.noise_stddev))
@@ -126,7 +135,7 @@ class VariationalDropout(LossOfWeights, SavesAllVariables):
             return tf.exp(_stored(self.noise_log_alpha)) * tf.square(_stored(self.kernel))
         return tf.exp(_stored(self.noise_log_variance))
 
-    def log_alpha(self):
+    def log_alpha(self) -> tf.Tensor:
         """Returns log alpha = log(zeta^2 / phi^2) of each weight, a tensor of `kernel`'s shape."""
         kernel = _stored(self.kernel)
         if self.noise_is_tied:
@@ -137,7 +146,7 @@ class VariationalDropout(LossOfWeights, SavesAllVariables):
             log_variance = _stored(self.noise_log_variance)
         return log_variance - tf.math.log(tf.square(kernel) + _LEAST_SQUARE)
 
-    def kl_loss(self):
+    def kl_loss(self) -> tf.Tensor:
         """`kl_weight` / N times the divergence of all weights from the log-uniform prior, a scalar.
 
         0 while a public zeta is 0: weights without noise have no density.
@@ -152,7 +161,7 @@ class VariationalDropout(LossOfWeights, SavesAllVariables):
         total = tf.reduce_sum(kl_to_log_uniform(log_alpha))
         return tf.where(has_noise, scale * total, tf.zeros_like(total))
 
-    def moments(self, inputs):
+    def moments(self, inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean and variance of the pre-activations of inputs [rows, ...].
 
         Returns:
@@ -163,7 +172,7 @@ class VariationalDropout(LossOfWeights, SavesAllVariables):
         wide = tf.cast(inputs, variance.dtype)
         return self._mean(inputs), self._linear(tf.square(wide), variance)
 
-    def drawn(self, mean, variance):
+    def drawn(self, mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
         """Outputs for pre-activations drawn from what `moments` gives, before the activation."""
         noise = normal_numbers(self._generator, tf.shape(mean), variance.dtype)
         noise = tf.ensure_shape(noise, mean.shape)
@@ -173,7 +182,7 @@ class VariationalDropout(LossOfWeights, SavesAllVariables):
         stddev = tf.where(positive, root, tf.zeros_like(root))
         return tf.cast(tf.cast(mean, variance.dtype) + stddev * noise, mean.dtype)
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: tf.Tensor, training: bool | None = None) -> tf.Tensor:
         training = said_or_by_default(training)
         if tf.is_tensor(training):
             outputs = tf.cond(
@@ -209,12 +218,12 @@ class VariationalDropout(LossOfWeights, SavesAllVariables):
         """The layer's product of inputs with a kernel, without bias and activation."""
         raise NotImplementedError
 
-    def sparse_share(self, threshold=SPARSE_LOG_ALPHA):
+    def sparse_share(self, threshold: float = SPARSE_LOG_ALPHA) -> float:
         """Returns the share of weights with log alpha > `threshold`, a float from 0 to 1."""
         sparse = self.log_alpha() > threshold
         return float(tf.reduce_mean(tf.cast(sparse, tf.float64)))
 
-    def prune(self, threshold=SPARSE_LOG_ALPHA):
+    def prune(self, threshold: float = SPARSE_LOG_ALPHA) -> float:
         """Sets the means of weights with log alpha > `threshold` to 0, for testing.
 
         In training such a weight has its noise still and may grow again. Outside of training it is
@@ -222,8 +231,8 @@ class VariationalDropout(LossOfWeights, SavesAllVariables):
 
         Privacy:
             Post-processing of the released weights: it costs nothing. The statement of a private
-            model cannot tell pruned weights from those that come from elsewhere, and says so; prune
-            the model that its `save` wrote.
+            model cannot tell pruned weights from those that are of unknown provenance, and says so;
+            prune the model that its `save` wrote.
 
         Returns:
             The share of weights whose mean is 0 now.
@@ -233,7 +242,7 @@ class VariationalDropout(LossOfWeights, SavesAllVariables):
         kernel.assign(tf.where(self.log_alpha() > threshold, tf.zeros_like(means), means))
         return float(tf.reduce_mean(tf.cast(tf.convert_to_tensor(kernel) == 0, tf.float64)))
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "noise": self.noise,
@@ -269,7 +278,7 @@ class VariationalDropoutDense(VariationalDropout, keras.layers.Dense):
     Privacy:
         Per-example: what a row gets depends on that row, the weights and chance. The noise gives no
         guarantee of its own: only the noise on the clipped sum does. What is learnt of it, log
-        alpha or log zeta^2, is clipped and noised with the other weights. The divergence is a
+        alpha or log zeta^2, is clipped and gets noise with the other weights. The divergence is a
         function of weights and of the public number N; `make_private` adds its gradient after the
         noise, exactly and at no cost, with N = `num_examples` of the plan or any other number that
         was chosen without the data.
@@ -333,7 +342,7 @@ class VariationalDropoutConv2D(VariationalDropout, keras.layers.Conv2D):
         ValueError: for what is not supported, and as `VariationalDropoutDense`.
     """
 
-    def __init__(self, filters, kernel_size, **kwargs):
+    def __init__(self, filters: int, kernel_size: int | tuple[int, int], **kwargs: Any) -> None:
         super().__init__(filters, kernel_size, **kwargs)
         if self.groups != 1 or self.data_format != "channels_last":
             raise ValueError(

@@ -1,8 +1,11 @@
 """Layers whose weights are drawn from a normal distribution at every call."""
 
+from __future__ import annotations
+
 import contextlib
 import random
 import threading
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -34,6 +37,10 @@ from tfdpnorm.layers.batch_normalization import NoisedBatchNormalization
 from tfdpnorm.layers.own_generator import checked_seed, new_generator, normal_numbers
 from tfdpnorm.layers.public_batch_normalization import PublicMomentsLayer
 from tfdpnorm.layers.scale_norm import ScaleNorm
+
+if TYPE_CHECKING:
+    from typing import Any
+
 
 NORMALIZATIONS = (
     *BATCH_NORMALIZATIONS,
@@ -92,7 +99,9 @@ class WeightNoise(OutputsOfTheLayerInside, keras.layers.Wrapper):
         of Kingma and Welling (2014).
     """
 
-    def __init__(self, layer, stddev, seed=None, **kwargs):
+    def __init__(
+        self, layer: keras.layers.Layer, stddev: float, seed: int | None = None, **kwargs: Any
+    ) -> None:
         _check_layer(layer)
         kwargs.setdefault("dtype", layer.dtype_policy)
         super().__init__(layer, **kwargs)
@@ -103,10 +112,10 @@ class WeightNoise(OutputsOfTheLayerInside, keras.layers.Wrapper):
         call_like(self, layer)
 
     @property
-    def stddev(self):
+    def stddev(self) -> float:
         return self._stddev
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         if isinstance(input_shape, list) and not any(hasattr(x, "__len__") for x in input_shape):
             # As a model file gives it; a recurrent layer takes a list for one of several shapes.
             input_shape = tuple(input_shape)
@@ -115,7 +124,7 @@ class WeightNoise(OutputsOfTheLayerInside, keras.layers.Wrapper):
         if self.stddev:
             self._generator = new_generator(self.seed)
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # By keyword: the order may differ between `__call__` and `call`.
         names = positional_names(self.layer)
         if not args and names and names[0] in kwargs:
@@ -131,7 +140,7 @@ class WeightNoise(OutputsOfTheLayerInside, keras.layers.Wrapper):
             args, kwargs = args[:1], {**given, **kwargs}
         return super().__call__(*args, **kwargs)
 
-    def call(self, inputs, *args, **kwargs):
+    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         if not self.stddev:
             outputs = self.layer(inputs, *args, **kwargs)
             self._check_weights()
@@ -196,18 +205,20 @@ class WeightNoise(OutputsOfTheLayerInside, keras.layers.Wrapper):
                 "them as self.kernel or the like."
             )
 
-    def compute_mask(self, inputs, mask=None):
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         return self.layer.compute_mask(inputs, mask)
 
-    def reset_states(self, *args, **kwargs):
+    def reset_states(self, *args: Any, **kwargs: Any) -> Any:
         """Of a stateful recurrent layer."""
         self.layer.reset_states(*args, **kwargs)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "stddev": self.stddev, "seed": self.seed}
 
     @classmethod
-    def from_config(cls, config, custom_objects=None):
+    def from_config(
+        cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None
+    ) -> WeightNoise:
         # Not Wrapper's, which does not find registered classes of others.
         config = dict(config)
         layer = keras.layers.deserialize(config.pop("layer"), custom_objects=custom_objects)
@@ -240,7 +251,7 @@ def _check_layer(layer):
 
 
 def _checked_stddev(stddev):
-    """Returns `stddev` as a float; refuses what float32, in which noise is drawn, does not hold."""
+    """Returns `stddev` as a float; rejects what float32, in which noise is drawn, does not hold."""
     expected, remedy = "to be a finite float32 number >= 0", "Pass 0.0 for none."
     number = real("stddev", stddev, expected, remedy)
     with np.errstate(over="ignore"):
@@ -249,7 +260,7 @@ def _checked_stddev(stddev):
     return number
 
 
-def with_weight_noise(model, stddev, seed=None):
+def with_weight_noise(model: keras.Model, stddev: float, seed: int | None = None) -> keras.Model:
     """Returns a copy of a model in which every layer that has trainable weights draws them.
 
     Each such layer, frozen or not, also in nested models, is wrapped in a `WeightNoise` of the same

@@ -1,9 +1,17 @@
 """Convolution whose kernel is standardised per output channel."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.layers import SavesAllVariables
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
 
 @keras.utils.register_keras_serializable(package="tfdpnorm")
@@ -32,7 +40,13 @@ class WeightStandardizedConv2D(SavesAllVariables, keras.layers.Conv2D):
         De et al. (2022).
     """
 
-    def __init__(self, filters, kernel_size, weight_epsilon=1e-4, **kwargs):
+    def __init__(
+        self,
+        filters: int,
+        kernel_size: int | tuple[int, int],
+        weight_epsilon: float = 1e-4,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(filters, kernel_size, **kwargs)
         if self.groups != 1 or self.data_format != "channels_last":
             raise ValueError(
@@ -41,13 +55,13 @@ class WeightStandardizedConv2D(SavesAllVariables, keras.layers.Conv2D):
             )
         self.weight_epsilon = float(weight_epsilon)
 
-    def build(self, input_shape):
+    def build(self, input_shape: Sequence[int | None]) -> None:
         super().build(input_shape)
         self.gain = self.add_weight(
             name="gain", shape=(self.filters,), initializer="ones", trainable=True
         )
 
-    def standardized_kernel(self):
+    def standardized_kernel(self) -> tf.Tensor:
         """The kernel that is convolved with, gain included: like `kernel`."""
         kernel = tf.convert_to_tensor(self.kernel)
         wide = tf.cast(kernel, tf.float32) if kernel.dtype.size < 4 else kernel
@@ -57,7 +71,7 @@ class WeightStandardizedConv2D(SavesAllVariables, keras.layers.Conv2D):
         gain = tf.cast(tf.convert_to_tensor(self.gain), wide.dtype)
         return tf.cast((wide - mean) * scale * gain, kernel.dtype)
 
-    def call(self, inputs):
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
         # Not conv2d: it has no gradient for dilated kernels on CPUs.
         outputs = tf.nn.convolution(
             inputs,
@@ -70,5 +84,5 @@ class WeightStandardizedConv2D(SavesAllVariables, keras.layers.Conv2D):
             outputs = tf.nn.bias_add(outputs, self.bias)
         return self.activation(outputs) if self.activation is not None else outputs
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "weight_epsilon": self.weight_epsilon}

@@ -1,6 +1,8 @@
 """A copy of a model with variational dropout, and how many of its weights become superfluous."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
 
 from tensorflow import keras
 
@@ -13,13 +15,17 @@ from tfdpnorm.layers.variational_dropout import (
     VariationalDropoutDense,
 )
 
+if TYPE_CHECKING:
+    from typing import Any
+
+
 _WITH_DROPOUT = {
     keras.layers.Dense: VariationalDropoutDense,
     keras.layers.Conv2D: VariationalDropoutConv2D,
 }
 
 
-def with_variational_dropout(model, **options):
+def with_variational_dropout(model: keras.Model, **options: Any) -> keras.Model:
     """Returns a copy of a model in which variational layers stand for the dense and 2-D ones.
 
     Trainable `Dense` and `Conv2D` layers, not those of classes that inherit from them, become
@@ -76,7 +82,7 @@ class Sparsity(NamedTuple):
         return self.sparse / self.weights if self.weights else 0.0
 
 
-def sparsity_report(model, threshold=SPARSE_LOG_ALPHA):
+def sparsity_report(model: keras.Model, threshold: float = SPARSE_LOG_ALPHA) -> dict[str, Sparsity]:
     """Returns how sparse each layer with variational dropout is, and all of them together.
 
     log alpha = 3 is a binary dropout rate of 0.95. A weight of mean exactly 0 counts as sparse if
@@ -106,7 +112,7 @@ def sparsity_report(model, threshold=SPARSE_LOG_ALPHA):
     return {**report, "total": total}
 
 
-def prune(model, threshold=SPARSE_LOG_ALPHA):
+def prune(model: keras.Model, threshold: float = SPARSE_LOG_ALPHA) -> dict[str, Sparsity]:
     """Sets superfluous weights of a model to 0: see `VariationalDropoutDense.prune`.
 
     Args:

@@ -1,13 +1,17 @@
 """One noisy release of X'X and X'Y, and the linear head that follows from it."""
 
+from __future__ import annotations
+
 import os
 import warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import arguments
+from tfdpnorm.errors import PrivacyWarning
 from tfdpnorm.least_squares.products import SENSITIVITY, Coding, Products, row_weights
 from tfdpnorm.least_squares.ridge import solved
 from tfdpnorm.noise.gaussian import GaussianNoise
@@ -24,6 +28,15 @@ from tfdpnorm.privacy.metadata import write_metadata
 from tfdpnorm.privacy.phases import caveats_of_phases
 from tfdpnorm.training.provenance import Provenance
 
+if TYPE_CHECKING:
+    from typing import Any
+
+    from numpy.typing import ArrayLike
+
+    from tfdpnorm.privacy.budget import PrivacyBudget
+    from tfdpnorm.privacy.plan import PrivacyPlan
+
+
 GRAM_SHARE, RIDGE = 1 / 3, 1.0
 _GENERATORS = ("philox", "shake256")  # the fast one has no grid for float64
 _SHORTEST_CLIP = 1e-100  # squares of smaller numbers are no float64
@@ -34,7 +47,7 @@ _INCOMPLETE = (
 
 
 class LeastSquaresHead:
-    """What one release has made: a Keras model, and what is known of its privacy.
+    """The result of `private_least_squares`: a Keras model and its ledger.
 
     Attributes:
         model: Keras model from features [rows, d] to scores [rows, outputs]: one dense layer and no
@@ -47,32 +60,39 @@ class LeastSquaresHead:
             times that.
     """
 
-    def __init__(self, model, ledger, gram, cross, gram_noise):
+    def __init__(
+        self,
+        model: keras.Model,
+        ledger: PrivacyLedger,
+        gram: np.ndarray,
+        cross: np.ndarray,
+        gram_noise: float,
+    ) -> None:
         self.model, self.ledger = model, ledger
         self.gram, self.cross, self.gram_noise = gram, cross, gram_noise
         self._provenance = Provenance(model, ledger)
         self._provenance.note()
 
     @property
-    def plan(self):
+    def plan(self) -> PrivacyPlan:
         """The `PrivacyPlan`: one update at sampling rate 1."""
         return self.ledger.plan
 
-    def epsilon(self):
+    def epsilon(self) -> float:
         """Returns the epsilon guaranteed at the plan's delta, a float; infinite without one."""
         return self.ledger.epsilon()
 
-    def privacy_statement(self):
+    def privacy_statement(self) -> str:
         """Returns what is guaranteed, for whom, and what is not covered, in plain English."""
         self._provenance.check()
         return privacy_statement(self._provenance.stated_ledger, self._provenance.digest())
 
-    def privacy_statement_json(self):
+    def privacy_statement_json(self) -> dict[str, Any]:
         """Returns the same as a dict that JSON can hold; see `tfdpnorm.privacy.statement_json`."""
         self._provenance.check()
         return statement_json(self._provenance.stated_ledger, self._provenance.digest())
 
-    def behind(self, front):
+    def behind(self, front: keras.Model) -> LeastSquaresHead:
         """Returns a head whose `model` begins with what computes the features.
 
         Args:
@@ -83,16 +103,16 @@ class LeastSquaresHead:
         whole = keras.Model(front.inputs[0], scores, name=front.name)
         return LeastSquaresHead(whole, self.ledger, self.gram, self.cross, self.gram_noise)
 
-    def servable(self):
+    def servable(self) -> keras.Model:
         """Returns `model`, as a `PrivateModel` does."""
         self._provenance.check()
         return self.model
 
-    def privacy_metadata(self, saved=None):
+    def privacy_metadata(self, saved: keras.Model | None = None) -> dict[str, Any]:
         """Returns what files of the model say of it; see `PrivateModel.privacy_metadata`."""
         return self._provenance.metadata(self.model if saved is None else saved)
 
-    def save(self, filepath, **options):
+    def save(self, filepath: str | os.PathLike, **options: Any) -> None:
         """Saves `model` as Keras does, with privacy metadata: what was spent on its weights."""
         self.servable().save(filepath, **options)
         if isinstance(filepath, (str, os.PathLike)):
@@ -100,40 +120,34 @@ class LeastSquaresHead:
 
 
 def private_least_squares(
-    features,
-    labels,
+    features: ArrayLike,
+    labels: ArrayLike,
     *,
-    budget=None,
-    noise_multiplier=None,
-    delta=None,
-    num_classes=None,
-    target_norm_clip=None,
-    l2_norm_clip=1.0,
-    gram_share=GRAM_SHARE,
-    ridge=RIDGE,
-    person=None,
-    most_per_person=None,
-    accountant="pld",
-    noise_generator="philox",
-    insecure_seed=None,
-    after=None,
-    ledger_file=None,
-):
+    budget: PrivacyBudget | None = None,
+    noise_multiplier: float | None = None,
+    delta: float | None = None,
+    num_classes: int | None = None,
+    target_norm_clip: float | None = None,
+    l2_norm_clip: float = 1.0,
+    gram_share: float = GRAM_SHARE,
+    ridge: float = RIDGE,
+    person: ArrayLike | None = None,
+    most_per_person: int | None = None,
+    accountant: str = "pld",
+    noise_generator: str = "philox",
+    insecure_seed: int | None = None,
+    after: PrivacyLedger | str | os.PathLike | None = None,
+    ledger_file: str | os.PathLike | None = None,
+) -> LeastSquaresHead:
     """Solves for a linear head on fixed features by one noisy release of X'X and X'Y.
 
     There is nothing to tune and nothing to train: one Gaussian mechanism, and an eigenvalue
     decomposition of what it gives. Where the budget is small, that is better than DP-SGD
     (docs/one_release.md has figures).
 
-        head = tfdpnorm.private_least_squares(
-            features, y, num_classes=10, budget=tfdpnorm.PrivacyBudget(epsilon=0.1, delta=1e-5)
-        )
-        scores = head.model.predict(test_features)
-        print(head.privacy_statement())
-
     Each row of features is scaled down to `l2_norm_clip`, so that an example moves the released
     vector by at most 1 (`tfdpnorm.least_squares.products` has the proof). The noise of standard
-    deviation z lies on a grid and pays for the rounding of the sum. The number of examples is
+    deviation z lies on a grid and accounts for the rounding of the sum. The number of examples is
     public, as everywhere in this library.
 
     A row with a number that is not finite, or with a label out of range, counts as nothing.
@@ -176,7 +190,13 @@ def private_least_squares(
             needs a ledger of its own, `after` that one.
 
     Warns:
-        UserWarning: if rows count as nothing. This is not private: it is for the data holder.
+        PrivacyWarning: if rows count as nothing. This is not private: it is for the data holder.
+
+    Example::
+
+        head = tfdpnorm.private_least_squares(features, y, num_classes=3, budget=budget)
+        scores = head.model.predict(features, verbose=0)
+        print(head.privacy_statement())
 
     Reference:
         Mehta, Krichene, Thakurta, Kurakin and Cutkosky (2023), "Differentially private image
@@ -203,7 +223,7 @@ def private_least_squares(
     products = Products(features.shape[1], coding, l2_norm_clip, gram_share)
     total, complete = products.total(features, labels, weights)
     if not complete:
-        warnings.warn(_INCOMPLETE, stacklevel=2)
+        warnings.warn(_INCOMPLETE, PrivacyWarning, stacklevel=2)
     ledger = _opened(ledger_file, plan, products, noise_generator, insecure_seed)
     noise = GaussianNoise(insecure_seed, noise_generator)
     ledger.record(Updates(1))  # Spent from here on, whatever becomes of the noise.

@@ -1,5 +1,7 @@
 """The solution of noisy least squares: post-processing, with public numbers alone."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np
@@ -29,8 +31,8 @@ def solved(gram, cross, gram_noise, ridge):
     return vectors @ (inverse[:, np.newaxis] * (vectors.T @ cross))
 
 
-def directions_for(num_examples, gram_noise):
-    """Returns how many whitened directions are worth their noise, an int >= 1.
+def directions_for(num_examples: int, gram_noise: float) -> int:
+    """Chooses how many whitened directions of the features to keep under noise.
 
     N rows of length 1 in d whitened directions have an X'X with a mean eigenvalue of N / d; the
     noise has its spectral edge at 2 tau sqrt(d). We take d where the former is a fifth of the
@@ -39,5 +41,8 @@ def directions_for(num_examples, gram_noise):
     Args:
         num_examples: N >= 1.
         gram_noise: tau > 0, as in `solved`: z / sqrt(2 gram_share).
+
+    Returns:
+        d, an int >= 1.
     """
     return max(1, round((num_examples / (0.4 * gram_noise)) ** (2 / 3)))

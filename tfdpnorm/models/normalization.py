@@ -1,5 +1,7 @@
 """Which normalisation a network has, and after which of its layers: the same for every family."""
 
+from __future__ import annotations
+
 import math
 import numbers
 
@@ -30,11 +32,14 @@ def check_norm(norm):
     choice("norm", norm, NORMS)
 
 
-def check_groups(groups):
+def check_groups(groups: int) -> None:
     """Raises ValueError unless `groups` is -1 or a power of two.
 
     Numbers of channels mostly are powers of two, or multiples of one. What divides none of them
     would be a single group, without a word.
+
+    Args:
+        groups: The number of groups.
     """
     whole = isinstance(groups, numbers.Integral) and not isinstance(groups, bool)
     if not whole or (groups != -1 and (groups < 1 or groups & (groups - 1))):
@@ -61,16 +66,16 @@ def needs_bias(norm):
 
 
 def normalization_layer(
-    norm,
-    channels,
-    rank=2,
+    norm: str,
+    channels: int,
+    rank: int = 2,
     *,
-    positions=None,
-    groups=32,
-    statistics="public",
-    statistics_gradient="full",
-    name=None,
-):
+    positions: int | None = None,
+    groups: int = 32,
+    statistics: str = "public",
+    statistics_gradient: str = "full",
+    name: str | None = None,
+) -> keras.layers.Layer | None:
     """Returns a new normalisation layer for channels-last inputs, or None for "none".
 
     Args:
@@ -83,6 +88,9 @@ def normalization_layer(
         statistics: For "public_batch", see `PublicBatchNormalization`.
         statistics_gradient: For "public_batch", see `PublicBatchNormalization`.
         name: Name of the layer.
+
+    Returns:
+        A Keras layer that is not built, or None.
 
     Raises:
         ValueError: for an unknown norm or number of groups, or if "layer" or "group" would

@@ -1,6 +1,9 @@
 """The registry of network families, and what all families of this library share."""
 
+from __future__ import annotations
+
 import inspect
+from typing import TYPE_CHECKING
 
 from tensorflow import keras
 
@@ -9,16 +12,24 @@ from tfdpnorm.layers import with_weight_noise
 from tfdpnorm.models.normalization import Normalizer
 from tfdpnorm.models.standardization import standardized
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+
 PARTS = ("whole", "features", "head")
 
 _BUILDERS = {}
 
 
-def register(name):
+def register(name: str) -> Callable[[Callable], Callable]:
     """Decorator that registers a function `(norm, num_classes, input_shape=..., ...) -> Model`.
 
     Args:
         name: Name for `build`.
+
+    Returns:
+        A decorator that returns the function unchanged.
     """
 
     def add(builder):
@@ -110,13 +121,23 @@ def check_image_shape(input_shape, smallest):
         )
 
 
-def names():
-    """Returns the sorted names of the registered models."""
+def names() -> list[str]:
+    """Lists the registered models.
+
+    Returns:
+        Their names, sorted.
+    """
     return sorted(_BUILDERS)
 
 
-def options(name):
-    """Returns the names of the options that a model takes besides `norm` and `num_classes`.
+def options(name: str) -> list[str]:
+    """Lists the options that a model takes in addition to `norm` and `num_classes`.
+
+    Args:
+        name: One of `names()`.
+
+    Returns:
+        The names of the options.
 
     Raises:
         ValueError: for an unknown name.
@@ -126,15 +147,15 @@ def options(name):
 
 
 def build(
-    name,
-    norm="none",
-    num_classes=10,
-    input_shape=None,
+    name: str,
+    norm: str = "none",
+    num_classes: int = 10,
+    input_shape: Sequence[int] | None = None,
     *,
-    weight_noise_stddev=0.0,
-    weight_noise_seed=None,
-    **model_options,
-):
+    weight_noise_stddev: float = 0.0,
+    weight_noise_seed: int | None = None,
+    **model_options: Any,
+) -> keras.Model:
     """Builds an untrained Keras model.
 
     Args:

@@ -2,10 +2,12 @@
 
 Importing this package loads no TensorFlow; the names below, most of which load SciPy, are imported
 when they are first used. Everything here is for the neighbouring relation add_or_remove_one and for
-Poisson-sampled lots; a run that departs from them has no guarantee and says so.
+Poisson-sampled batches; a run that departs from them has no guarantee and says so.
 """
 
-import importlib
+from typing import TYPE_CHECKING
+
+from tfdpnorm import lazy
 
 _NAMES = {
     "ACCOUNTANTS": "tfdpnorm.choices",
@@ -30,12 +32,26 @@ _NAMES = {
 
 __all__ = [*_NAMES]
 
-
-def __getattr__(name):
-    if name in _NAMES:
-        return getattr(importlib.import_module(_NAMES[name]), name)
-    raise AttributeError(f"module 'tfdpnorm.privacy' has no attribute {name!r}")
-
-
-def __dir__():
-    return sorted(__all__)
+if TYPE_CHECKING:
+    from tfdpnorm.choices import ACCOUNTANTS as ACCOUNTANTS
+    from tfdpnorm.privacy.accountants import RDP_ORDERS as RDP_ORDERS
+    from tfdpnorm.privacy.accountants import dp_sgd_event as dp_sgd_event
+    from tfdpnorm.privacy.accountants import epsilon_of as epsilon_of
+    from tfdpnorm.privacy.budget import PrivacyBudget as PrivacyBudget
+    from tfdpnorm.privacy.calibration import (
+        calibrate_noise_multiplier as calibrate_noise_multiplier,
+    )
+    from tfdpnorm.privacy.entries import Declaration as Declaration
+    from tfdpnorm.privacy.epsilon_curve import EpsilonCurve as EpsilonCurve
+    from tfdpnorm.privacy.journal import LedgerCorruptError as LedgerCorruptError
+    from tfdpnorm.privacy.ledger import PrivacyLedger as PrivacyLedger
+    from tfdpnorm.privacy.ledger import create_ledger as create_ledger
+    from tfdpnorm.privacy.ledger import read_ledger as read_ledger
+    from tfdpnorm.privacy.ledger import reopen_ledger as reopen_ledger
+    from tfdpnorm.privacy.plan import PrivacyPlan as PrivacyPlan
+    from tfdpnorm.privacy.plan import make_plan as make_plan
+    from tfdpnorm.privacy.state import BudgetExhaustedError as BudgetExhaustedError
+    from tfdpnorm.privacy.statement import privacy_statement as privacy_statement
+    from tfdpnorm.privacy.statement_as_json import statement_json as statement_json
+else:
+    __getattr__, __dir__ = lazy.attributes(__name__, _NAMES)

@@ -1,8 +1,10 @@
 """Epsilon of DP-SGD by two accountants: Renyi DP ("rdp") and privacy loss distributions ("pld").
 
 Both give upper bounds on the true epsilon, for the relation add_or_remove_one and Poisson-sampled
-lots. PLD is the tighter one (by about a tenth at common settings), RDP the faster one.
+batches. PLD is the tighter one (by about a tenth at common settings), RDP the faster one.
 """
+
+from __future__ import annotations
 
 import functools
 import logging
@@ -33,11 +35,13 @@ _LOST_TO_ROUNDING = 64 * 2.0**-53
 COARSE_RDP_ORDERS = (1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 11, 14, 19, 25, 33, 45, 63, 128, 256, 512)
 
 
-def dp_sgd_event(sampling_rate, noise_multiplier, updates):
-    """The event of `updates` noisy sums over Poisson-sampled lots (Abadi et al. 2016, Algorithm 1).
+def dp_sgd_event(
+    sampling_rate: float, noise_multiplier: float, updates: int
+) -> dp_accounting.DpEvent:
+    """The event of `updates` noisy sums over Poisson-sampled batches (Abadi et al. 2016).
 
     Args:
-        sampling_rate: Probability q with which each example enters a lot, in (0, 1]. With q = 1
+        sampling_rate: Probability q with which each example enters a batch, in (0, 1]. With q = 1
             every lot is the whole data set and the event is the plain Gaussian one.
         noise_multiplier: Standard deviation of the noise on the sum of clipped gradients, divided
             by the clipping norm; 0, or from 1e-100 to 1e100. Zero makes the event non-private.
@@ -63,7 +67,7 @@ def dp_sgd_event(sampling_rate, noise_multiplier, updates):
     return dp_accounting.SelfComposedDpEvent(event, updates)
 
 
-def epsilon_of(event, delta, accountant="rdp"):
+def epsilon_of(event: dp_accounting.DpEvent, delta: float, accountant: str = "rdp") -> float:
     """The epsilon that `accountant` certifies for `event` at `delta`.
 
     Args:

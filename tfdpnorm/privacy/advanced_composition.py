@@ -1,6 +1,6 @@
 """Advanced composition with amplification by sampling: "DPVD-AC" of Ermis & Cemgil (2017).
 
-Each update is (epsilon_i, delta_i)-DP on its lot by the Gaussian theorem; sampling makes that
+Each update is (epsilon_i, delta_i)-DP on its batch by the Gaussian theorem; sampling makes that
 smaller; advanced composition (Dwork & Roth 2014, Theorem 3.20) adds up T updates:
 
     epsilon = sqrt(2 T log(1 / delta')) e + T e (exp(e) - 1),  e = log(1 + q (exp(epsilon_i) - 1))
@@ -20,7 +20,7 @@ _LARGEST_STEP_DELTA = 0.1  # One update's; more would not be private, and less m
 
 
 def step_budget(epsilon, delta, sampling_rate, updates, composition_share=0.5):
-    """What one update may spend on its lot, so that all of them spend (epsilon, delta).
+    """What one update may spend on its batch, so that all of them spend (epsilon, delta).
 
     Args:
         epsilon: > 0 and finite.

@@ -1,5 +1,7 @@
 """The privacy budget: the (epsilon, delta) that a training run may spend."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from tfdpnorm import arguments
@@ -17,6 +19,10 @@ class PrivacyBudget:
             which carries no guarantee.
         delta: The probability left out of the guarantee, 0 < delta < 1. It should be well below 1 /
             num_examples: publishing one random example outright satisfies delta = 1 / num_examples.
+
+    Example::
+
+        budget = tfdpnorm.PrivacyBudget(epsilon=3.0, delta=1e-5)
 
     Raises:
         ValueError: if `epsilon` is not > 0, `delta` is not strictly between 0 and 1, or one is NaN.

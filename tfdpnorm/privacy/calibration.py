@@ -1,9 +1,12 @@
 """The smallest noise that keeps a training run within a privacy budget."""
 
+from __future__ import annotations
+
 import functools
 import math
 
 from tfdpnorm import arguments
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.privacy.accountants import (
     ACCOUNTANTS,
     coarse_epsilon,
@@ -22,7 +25,9 @@ _LARGEST_NOISE = 1e9
 _SMALLEST_NOISE = 1e-4
 
 
-def calibrate_noise_multiplier(budget, sampling_rate, updates, accountant="rdp"):
+def calibrate_noise_multiplier(
+    budget: PrivacyBudget, sampling_rate: float, updates: int, accountant: str = "rdp"
+) -> float:
     """The noise multiplier with which `updates` updates spend just about `budget`.
 
     The epsilon of the result, as `epsilon_of` computes it, is 0.98 to 1 times the target, and
@@ -31,7 +36,7 @@ def calibrate_noise_multiplier(budget, sampling_rate, updates, accountant="rdp")
 
     Args:
         budget: The target, a `PrivacyBudget`.
-        sampling_rate: Probability of each example to be in a lot, in (0, 1].
+        sampling_rate: Probability of each example to be in a batch, in (0, 1].
         updates: Number of optimizer updates, >= 1.
         accountant: "rdp" (a fraction of a second) or "pld" (up to a few seconds).
 
@@ -91,10 +96,10 @@ def noise_beside(earlier, budget, sampling_rate, updates, accountant="rdp"):
         return 0.0
     spent = composed_epsilon(earlier, budget.delta, accountant)
     if spent >= _AIM * budget.epsilon:
-        raise ValueError(
-            f"Expected a budget above what the earlier phases have spent, epsilon {spent:.6g} at "
-            f"delta={budget.delta:.3g}, got epsilon={budget.epsilon:g}. The budget is of all "
-            "phases together: raise it."
+        raise PrivacyError(
+            f"Expected a budget larger than that spent in the earlier phases, epsilon {spent:.6g} "
+            f"at delta={budget.delta:.3g}, got epsilon={budget.epsilon:g}. The budget covers all "
+            "phases together: increase it."
         )
 
     def reached(noise_multiplier):

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from tfdpnorm import arguments
 from tfdpnorm.privacy.rounding import ceil_text
+from tfdpnorm.privacy.words import number
 
 NO_GUARANTEE = "no_guarantee"
 NOT_COVERED = "not_covered"
@@ -20,9 +21,9 @@ HELD_TO_PLAN = "held_to_plan"
 KINDS = {
     NO_GUARANTEE: "Say in words why no guarantee holds.",
     NOT_COVERED: "Say in words what is not covered.",
-    FOREIGN_WEIGHTS: "Say in words which weights come from elsewhere.",
+    FOREIGN_WEIGHTS: "Say in words which weights are of unknown provenance.",
     ESTABLISHED: "Say in words what is known, and how.",
-    HELD_TO_PLAN: "Say in words why the whole plan is counted.",
+    HELD_TO_PLAN: "Say in words why the full plan is charged.",
 }
 """The kinds of caveats, each with the remedy for a sentence that says nothing.
 
@@ -30,16 +31,16 @@ The first makes epsilon infinite, the last makes it that of the whole plan. Each
 itself, with the field `sentence`, for the words of a user.
 """
 
-_FOREIGN = "Weights that come from elsewhere: "
-_UNKNOWN = "What private data these have seen is not known here, and adds to this epsilon."
+_FOREIGN = "Weights of unknown provenance: "
+_UNKNOWN = "If they were trained on private data, their epsilon adds to this one."
 
 
 def _weights_replaced(position, interventions):
     when = f"after update {position}" if position else "before the first update"
-    times = f", and {interventions} times in all" if interventions > 1 else ""
+    times = f" ({interventions} times in total)" if interventions > 1 else ""
     return (
-        f"{_FOREIGN}{when}{times}, others than this run left were put in their place (by "
-        f"load_weights, set_weights or the like). {_UNKNOWN}"
+        f"{_FOREIGN}{when}, the weights of this run were replaced{times}, by load_weights, "
+        f"set_weights or similar. {_UNKNOWN}"
     )
 
 
@@ -56,43 +57,43 @@ def _private_run(
     not_covered,
 ):
     if file:
-        who = f"they are of {file}, which the private run {run} trained"
+        who = f"they are from {file}, which the private run {run} trained"
     else:
         who = f"another private model had trained them, in the private run {run},"
-    words = f"{_FOREIGN}{who} by {updates} updates on {num_examples} examples"
+    words = f"{_FOREIGN}{who} with {number(updates, 'update')} on {num_examples} examples"
     if epsilon is None:
         return f"{words}, without a guarantee: {reasons}."
     words += (
-        f", to epsilon = {ceil_text(epsilon)} at delta = {delta!r}. For an example that both runs "
-        "trained on, the two epsilons add up, and so do the two deltas; the epsilon above is that "
+        f", to epsilon = {ceil_text(epsilon)} at delta = {delta!r}. For an example of both runs, "
+        "the two epsilons add up, and so do the two deltas; the epsilon above is that "
         "of this run alone."
     )
     if whole_plan_epsilon is not None and whole_plan_epsilon > epsilon:
         words += (
-            " If the decision to end that run before its plan looked at the model or at private "
-            f"data, take the epsilon of its whole plan instead: {ceil_text(whole_plan_epsilon)}."
+            " If the decision to end that run early looked at the model or at private data, use "
+            f"the epsilon of its full plan instead: {ceil_text(whole_plan_epsilon)}."
         )
     if validation_epsilon:
         words += (
             f" Its private validation examples have epsilon = {ceil_text(validation_epsilon)} of "
-            "their own, which adds up likewise."
+            "their own, which adds up in the same way."
         )
     return f"{words} What that run does not cover: {not_covered}" if not_covered else words
 
 
-_INDEPENDENCE = "Per-example independence, which clipping rests on: "
+_INDEPENDENCE = "Per-example independence, which clipping requires: "
 
 
 def _one_release(features, share, most_per_person):
     if most_per_person is None:
-        who = "An example adds to it"
+        who = "An example contributes"
     else:
-        who = f"A person adds to it the mean, over up to {most_per_person} of their rows, of"
+        who = f"A person contributes the mean, over up to {most_per_person} of their rows, of"
     return (
         f"{_INDEPENDENCE}by construction. This run released one noisy sum, and no gradients. {who} "
-        f"the products of a row of {features} features, scaled down by itself to the longest norm "
-        "allowed, with the row itself and with its target: as one vector, of norm at most C. "
-        f"Products with the row itself take a share of {share:.4g} of the privacy loss. The "
+        f"the products of a row of {features} features, scaled down individually to the largest "
+        "norm allowed, with the row itself and with its target: one vector of norm at most C. "
+        f"Products with the row itself account for a share of {share:.4g} of the privacy loss. The "
         "weights are a function of the noisy sum."
     )
 
@@ -100,16 +101,16 @@ def _one_release(features, share, most_per_person):
 _WORDS = {
     **{kind: (kind, "{sentence}") for kind in KINDS},
     # Sampling and steps
-    "unknown_sampling": (NO_GUARANTEE, "the lots were not Poisson-sampled by this library"),
+    "unknown_sampling": (NO_GUARANTEE, "the batches were not Poisson-sampled by this library"),
     "step_by_hand": (
         NO_GUARANTEE,
-        "a training step was called by hand, outside of the ledger",
+        "a training step was called directly, outside of the ledger",
     ),
     # Per-example independence
     "verified_from_graph": (
         ESTABLISHED,
-        _INDEPENDENCE + "proved from the graph that the step runs, for physical batches of {rows} "
-        "rows. Taken for granted are this library's gradient rules and the kernels of TensorFlow.",
+        _INDEPENDENCE + "verified from the graph of the step, for physical batches of {rows} rows. "
+        "The gradient rules of this library and the kernels of TensorFlow are assumed correct.",
     ),
     "computed_per_example": (
         ESTABLISHED,
@@ -119,49 +120,49 @@ _WORDS = {
     "one_release": (ESTABLISHED, _one_release),
     "given_features": (
         NOT_COVERED,
-        "What computed the features that were given. It is presumed that the features of an "
-        "example depend on that example alone, and that what computes them has learnt nothing "
-        "from private data.",
+        "The computation of the features. It is assumed that the features of an example depend on "
+        "that example alone, and that the model that computes them was not trained on private "
+        "data.",
     ),
     "randomized_check_only": (
         NOT_COVERED,
-        "Per-example independence, beyond what the randomized check tries, on which this guarantee "
-        "rests: {why}.",
+        "Per-example independence beyond the cases that the randomized check tried. This guarantee "
+        "relies on that check: {why}.",
     ),
     "not_verified": (
         NO_GUARANTEE,
-        "per-example independence, which clipping rests on, was not verified: {why}",
+        "per-example independence, which clipping requires, was not verified: {why}",
     ),
     # Processes
     "several_workers": (
         NOT_COVERED,
-        "Anybody who reads or changes what the processes of the run exchange: before each update "
-        "the sums without noise, and the secret key that the lots are drawn by. They go over the "
-        "network as they are. Members and slots of the lots come from a cryptographic generator "
-        "(SHAKE256, FIPS 202) with that key, drawn again for each fit().",
+        "Attackers who read or change the traffic between the processes of the run: before each "
+        "update the exact sums, and the secret key from which batches are drawn. The traffic is "
+        "not encrypted. Members and slots of the batches come from a cryptographic generator "
+        "(SHAKE256, FIPS 202) with that key, which is drawn again for each fit().",
     ),
     # Data
     "synthetic_public_rows": (
         ESTABLISHED,
-        "Public rows: {kinds}, made from the shape and the range of the inputs alone. They are "
-        "nobody's data.",
+        "Public rows: {kinds}, generated from the shape and the range of the inputs alone. They "
+        "are synthetic.",
     ),
     "class_weights": (
         NOT_COVERED,
-        "What class_weight was chosen by. It is presumed not to be computed from the private "
-        'labels, whose counts it would show ("balanced" weights are).',
+        "The choice of class_weight. It is assumed not to be computed from the private labels, "
+        'whose counts it would reveal ("balanced" weights do).',
     ),
     "source_of_own_code": (
         NOT_COVERED,
-        "What the code that read the examples did besides. It is presumed that what it gave for an "
-        "example depends on that example alone, and not on others that it has read or mixed in.",
+        "The code that read the examples. It is assumed that its result for an example depends on "
+        "that example alone, and not on other examples.",
     ),
     # Callbacks
-    "may_stop_early": (HELD_TO_PLAN, "{callback} may end training early, by {monitor}"),
+    "may_stop_early": (HELD_TO_PLAN, "{callback} may end training early, based on {monitor}"),
     "acted_on_public_validation": (
         ESTABLISHED,
-        "That the validation data, whose {monitor} {callback} acted on, are public was said to "
-        "fit(). If they are not, this epsilon does not protect them.",
+        "Validation data, whose {monitor} {callback} acted on: the data holder declared them "
+        "public. If they are not, this epsilon does not protect them.",
     ),
     "acted_on_validation": (
         NOT_COVERED,
@@ -170,7 +171,7 @@ _WORDS = {
     ),
     "metrics_written": (
         NOT_COVERED,
-        "What {callback} wrote down: the loss and the metrics of {examples}, without noise.",
+        "The output of {callback}: the loss and the metrics of {examples}, without noise.",
     ),
     "metric_in_file_names": (
         NOT_COVERED,
@@ -182,15 +183,16 @@ _WORDS = {
     ),
     "validation_by_other_runs": (
         NOT_COVERED,
-        "What other runs were told of the validation examples: {name} answered about the same "
-        "examples there, and for them the epsilons and the deltas add up.",
+        "Validation in other runs: {name} answered queries about the same examples there. For "
+        "these examples the epsilons and the deltas add up.",
     ),
     # Weights
     "weights_replaced": (FOREIGN_WEIGHTS, _weights_replaced),
     "private_run": (FOREIGN_WEIGHTS, _private_run),
     "trained_before": (
         FOREIGN_WEIGHTS,
-        _FOREIGN + "when this run began, the model was trained already (its optimizer had made "
+        _FOREIGN
+        + "when this run began, the model had already been trained (its optimizer had made "
         "{steps} steps). " + _UNKNOWN,
     ),
     "loaded_before_built": (
@@ -205,18 +207,18 @@ _WORDS = {
     # Copies
     "copies_of_run": (
         NOT_COVERED,
-        "What other copies of this run release: its folder was in another place when the run was "
-        "resumed after {updates} spent updates, and from there it may go on as well. What this and "
-        "the others release beyond these updates adds up, and no ledger counts all of it.",
+        "Other copies of this run: its folder had been copied or moved when the run was resumed "
+        "after {updates} spent updates, and another copy may continue as well. Releases of all "
+        "copies beyond these updates add up, and no ledger records all of them.",
     ),
     "copies_of_search": (
         NOT_COVERED,
-        "What other copies of the search that made this run release: the folder of the search was "
-        "in another place before, and from there it may go on as well. What this and the others "
-        "release adds up, and no ledger counts all of it.",
+        "Other copies of the search that made this run: the folder of the search had been copied "
+        "or moved, and another copy may continue as well. Releases of all copies add up, and no "
+        "ledger records all of them.",
     ),
     # Other trials
-    "no_guarantee_of_other_trial": (NO_GUARANTEE, "of another trial of its search, {reason}"),
+    "no_guarantee_of_other_trial": (NO_GUARANTEE, "in another trial of its search, {reason}"),
     "foreign_weights_of_other_trial": (
         FOREIGN_WEIGHTS,
         "In another trial of its search. {remark}",

@@ -89,13 +89,13 @@ def _make_parser(of_ledger, suggests):
     parser.add_argument(
         "--ledger",
         action="append",
-        help="a run's ledger file; alone, or with --accountant and --json. Several of them: the "
+        help="ledger file of a run; alone, or with --accountant and --json. Several of them: the "
         "epsilon of all runs composed, at --delta if their own differ",
     )
     parser.add_argument("--num_examples", type=int, help="private training examples")
     lot = parser.add_mutually_exclusive_group(required=needed)
-    lot.add_argument("--expected_batch_size", type=float, help="expected lot size")
-    lot.add_argument("--sampling_rate", type=float, help="lot size over number of examples")
+    lot.add_argument("--expected_batch_size", type=float, help="expected batch size")
+    lot.add_argument("--sampling_rate", type=float, help="batch size over number of examples")
     length = parser.add_mutually_exclusive_group(required=needed)
     length.add_argument("--steps", type=int, help="optimizer updates")
     length.add_argument("--epochs", type=float, help="steps = ceil(epochs / sampling_rate)")
@@ -103,32 +103,37 @@ def _make_parser(of_ledger, suggests):
         "--delta", type=float, required=not of_ledger, help="well below 1 / num_examples"
     )
     noise = parser.add_mutually_exclusive_group(required=needed)
-    noise.add_argument("--noise_multiplier", type=float, help="prints the epsilon of this noise")
-    noise.add_argument("--epsilon", type=float, help="prints the least noise for this epsilon")
+    noise.add_argument(
+        "--noise_multiplier", type=float, help="print the epsilon of this noise multiplier"
+    )
+    noise.add_argument(
+        "--epsilon", type=float, help="print the smallest noise multiplier for this epsilon"
+    )
     parser.add_argument(
         "--accountant",
         choices=(*ACCOUNTANTS, "both", *CLAIMING_ACCOUNTANTS, "all"),
         default=None if of_ledger or suggests else "rdp",
-        help="rdp if not given, or the ledger's; both: rdp and pld; ac, zcdp: advanced composition "
-        "and zCDP as Ermis & Cemgil (2017) claim them; all: the four of them, and which hold",
+        help="default: rdp, or that of the ledger; both: rdp and pld; ac, zcdp: advanced "
+        "composition and zCDP as Ermis & Cemgil (2017) claim them; all: these four, and which of "
+        "them are valid",
     )
     parser.add_argument(
         "--adjacency",
         choices=(*ADJACENCIES, "both"),
-        help="add_or_remove_one if not given; what makes two data sets neighbours",
+        help="neighbouring relation; default: add_or_remove_one",
     )
     parser.add_argument(
         "--suggest",
         action="store_true",
-        help="prints lot size, updates and noise by rule for --epsilon, --delta and "
-        "--num_examples; --epochs, --steps and --expected_batch_size are kept if given",
+        help="print batch size, updates and noise by rule for --epsilon, --delta and "
+        "--num_examples; --epochs, --steps and --expected_batch_size are used if given",
     )
     parser.add_argument(
         "--most_rows_per_person",
         type=int,
-        help="prints epsilon for a person who owns up to so many examples, too",
+        help="also print epsilon for a person who owns up to this many examples",
     )
-    parser.add_argument("--json", action="store_true", help="prints a JSON object per accountant")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per accountant")
     return parser
 
 
@@ -380,7 +385,8 @@ def _of_settings(flags, program):
     if compares:
         return [*_table(records), *map(_lack, lacking)]
     last = (
-        "Holds for Poisson-sampled lots. Neighbours: add or remove one example (add_or_remove_one)."
+        "Holds for Poisson-sampled batches. Neighbours: add or remove one example "
+        "(add_or_remove_one)."
     )
     return [*map(_sentence, records), *map(_lack, lacking), last]
 
@@ -526,7 +532,7 @@ def _table(records):
         f"sampling_rate = {first['sampling_rate']:.6g}, steps = {first['steps']}, delta = "
         f"{first['delta']!r}{aim}; epsilon rounded up",
         *("  ".join([*map(str.ljust, row, widths), row[5]]) for row in rows),
-        "What holds does so for Poisson-sampled lots. Neighbours: add or remove one example "
+        "What holds does so for Poisson-sampled batches. Neighbours: add or remove one example "
         "(add_or_remove_one), or replace one by another (replace_one).",
     ]
 

@@ -26,7 +26,7 @@ _SENSITIVITY = {"add_or_remove_one": 1, "replace_one": 2}  # In clipping norms.
 
 @dataclass(frozen=True)
 class Stated:
-    """What an accountant states of T updates on Poisson-sampled lots.
+    """What an accountant states of T updates on Poisson-sampled batches.
 
     Attributes:
         accountant: One of `ALL_ACCOUNTANTS`.

@@ -1,5 +1,7 @@
 """The entries of a ledger: frozen values, checked where they are made, that know their JSON."""
 
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Mapping
 
@@ -30,9 +32,9 @@ class Updates(_Checked):
 
 @dataclasses.dataclass(frozen=True)
 class Resume(_Checked):
-    """Training goes on from a checkpoint taken after `position` updates.
+    """Training continues from a checkpoint taken after `position` updates.
 
-    It goes on with new noise and new batches: the updates after the checkpoint stay spent.
+    It continues with new noise and new batches: the updates after the checkpoint stay spent.
     """
 
     position: int
@@ -124,7 +126,7 @@ class Declaration(_Checked):
 
     Attributes:
         responsible: The person who answers for the run, such as "Jane Doe, data steward"; None for
-            nobody named.
+            no one named.
         contact: How to reach them; None likewise.
         search: How the settings of the run were found, in words, such as "the best of 20 runs on
             the same data"; None if that is not said. No epsilon covers it.

@@ -1,5 +1,7 @@
 """Epsilon as a function of the number of updates made, cheap enough to ask during training."""
 
+from __future__ import annotations
+
 import math
 
 import numpy as np
@@ -31,7 +33,7 @@ class EpsilonCurve:
     last update. Beyond the plan every value is computed exactly.
 
     Args:
-        sampling_rate: Probability of each example to be in a lot, in (0, 1].
+        sampling_rate: Probability of each example to be in a batch, in (0, 1].
         noise_multiplier: Noise on the sum of gradients over the clipping norm, >= 0. Zero gives an
             infinite epsilon from the first update on.
         planned_updates: The number of updates planned, >= 1.
@@ -44,12 +46,12 @@ class EpsilonCurve:
 
     def __init__(
         self,
-        sampling_rate,
-        noise_multiplier,
-        planned_updates,
-        delta,
-        accountant="rdp",
-    ):
+        sampling_rate: float,
+        noise_multiplier: float,
+        planned_updates: int,
+        delta: float,
+        accountant: str = "rdp",
+    ) -> None:
         self._sampling_rate = arguments.sampling_rate("sampling_rate", sampling_rate)
         self._noise_multiplier = arguments.noise_multiplier("noise_multiplier", noise_multiplier)
         self._planned_updates = arguments.whole("planned_updates", planned_updates, at_least=1)
@@ -58,7 +60,7 @@ class EpsilonCurve:
         self._known = {0: 0.0}
         self._grid = _grid(self._planned_updates)
 
-    def epsilon_after(self, updates):
+    def epsilon_after(self, updates: int) -> float:
         """Epsilon after `updates` >= 0 updates, a float: never too low, 0 before the first."""
         updates = arguments.whole("updates", updates, at_least=0)
         if updates == 0:
@@ -69,7 +71,7 @@ class EpsilonCurve:
             return self._rdp_epsilon(updates)
         return self._pld_epsilon(self.reported_at(updates))
 
-    def reported_at(self, updates):
+    def reported_at(self, updates: int) -> int:
         """The update count >= `updates`, an int, whose epsilon `epsilon_after(updates)` reports."""
         updates = arguments.whole("updates", updates, at_least=0)
         if updates == 0 or self._accountant == "rdp" or updates > self._planned_updates:

@@ -79,8 +79,8 @@ def persons_unavailable(state):
     if search is None or (search.score_noise_multiplier is None and not state.asked):
         return None
     return (
-        "Epsilon for persons is not available for searches that ask private validation examples: a "
-        "person may have examples among these and among those of the training."
+        "Epsilon for persons is not available for searches with private validation examples: a "
+        "person may own examples among these and among the training examples."
     )
 
 

@@ -22,7 +22,7 @@ _TAIL = 1e-30
 def floating_point_loss(numbers, epsilon, delta):
     """Bounds what rounding in float64 adds to an (epsilon, delta) of exact Gaussian noise.
 
-    Each pair of noised numbers has the distribution of the exact mechanism up to a factor of
+    Each pair of noisy numbers has the distribution of the exact mechanism up to a factor of
     exp(+-c), c = `pair_loss()`. Over m pairs, adaptively chosen sums included, the logarithm of the
     ratio is a sum of m terms within [-c, c] with means of at most c (e^c - 1), so that by Azuma's
     inequality it exceeds

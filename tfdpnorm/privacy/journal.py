@@ -12,6 +12,8 @@ bytes after a power loss. What that line announces has then not happened. So it 
 is cut off when the file is opened for writing.
 """
 
+from __future__ import annotations
+
 import errno
 import hashlib
 import io
@@ -21,13 +23,14 @@ import re
 import weakref
 
 from tfdpnorm import files
+from tfdpnorm.errors import PrivacyError
 
 NO_CHECKSUM = "0" * 32  # What the first line takes for the checksum of the line before.
 
 _LINE = re.compile(rb'(\{"line":[0-9]+,[^\n]*),"sum":"([0-9a-f]{32})"\}')
 
 
-class LedgerCorruptError(ValueError):
+class LedgerCorruptError(PrivacyError):
     """A ledger file is not what was written."""
 
 
@@ -64,7 +67,7 @@ class Journal:
         return self._whole_lines.hexdigest()
 
     def check_reaches(self, tail):
-        """Makes sure that the file goes on from where it once had the `tail` given, a pair.
+        """Makes sure that the file continues from where it once had the `tail` given, a pair.
 
         Raises:
             ValueError: if `tail` is no such pair.
@@ -84,7 +87,8 @@ class Journal:
                 found = f"only {len(self._checksums)} lines"
             raise LedgerCorruptError(
                 f"Expected {self.path} to have line {lines} with checksum {checksum}, got "
-                f"{found}. It was cut short or is another run's: bring back the newest copy."
+                f"{found}. The file was truncated, or belongs to another run. Restore the newest "
+                "copy."
             )
 
     def append(self, fields):
@@ -96,8 +100,8 @@ class Journal:
         """
         if self._descriptor is None:
             raise io.UnsupportedOperation(
-                f"Expected a ledger that is open for writing, got {self.path}, which was only "
-                "read, or is closed. Open it with reopen_ledger."
+                f"The ledger {self.path} is not open for writing: it was only read, or is closed. "
+                "Open it with reopen_ledger."
             )
         lines, checksum = self.tail
         line = encode_line(lines + 1, fields, checksum)
@@ -208,8 +212,8 @@ def create_journal(path, header):
         journal.close()
         raise OSError(
             error.errno,
-            f"Expected to create a ledger, got: {error.strerror or error}. Name a file in a "
-            "folder that can be written to",
+            f"Cannot create the ledger: {error.strerror or error}. Name a file in a writable "
+            "folder",
             journal.path,
         ) from error
     journal._took(line)
@@ -306,8 +310,8 @@ def _check_absent(path):
     if os.path.lexists(path):
         raise FileExistsError(
             errno.EEXIST,
-            "Expected no ledger there yet, got one. Go on with its run by reopen_ledger, or "
-            "name another file for another run",
+            "The ledger exists already. Continue its run with reopen_ledger, or name another file "
+            "for another run",
             path,
         )
 

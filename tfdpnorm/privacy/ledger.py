@@ -1,16 +1,29 @@
 """The ledger: counts what a run spends of its privacy, before it is spent."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
 import os
 import uuid
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from tfdpnorm import arguments
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.privacy import entries, epsilons, journal
 from tfdpnorm.privacy.plan import PrivacyPlan
 from tfdpnorm.privacy.software import software
-from tfdpnorm.privacy.state import BudgetExhaustedError, apply, first_state
+from tfdpnorm.privacy.state import apply, first_state
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from tfdpnorm.privacy.caveats import Caveat
+    from tfdpnorm.privacy.journal import Journal
+    from tfdpnorm.privacy.state import LedgerState
+
 
 _FORMAT, _VERSION = "tfdpnorm-ledger", 3
 _OF_A_RUNNING_PROCESS = (entries.Updates, entries.Query, entries.Answer)
@@ -39,7 +52,7 @@ class PrivacyLedger:
         ValueError: if an argument is outside of its range.
     """
 
-    def __init__(self, plan, settings=None):
+    def __init__(self, plan: PrivacyPlan, settings: Mapping[str, Any] | None = None) -> None:
         plan = arguments.instance("plan", plan, PrivacyPlan, remedy="Build one with make_plan.")
         self._state, self._settings = first_state(plan), _checked_settings(settings, plan.unit)
         self.run_id = uuid.uuid4().hex[:12]
@@ -48,46 +61,46 @@ class PrivacyLedger:
         self._must_resume = False
 
     @property
-    def plan(self):
+    def plan(self) -> PrivacyPlan:
         """The `PrivacyPlan` that is being followed."""
         return self._state.plan
 
     @property
-    def settings(self):
+    def settings(self) -> dict[str, Any]:
         """What else describes the run, as it was given: a dict."""
         return dict(self._settings)
 
     @property
-    def unit(self):
+    def unit(self) -> str:
         """What is sampled and protected: "row", an example, or "person", with all of their rows."""
         return self.plan.unit
 
     @property
-    def most_rows_per_person(self):
+    def most_rows_per_person(self) -> int | None:
         """The most examples of a person that an epsilon is stated for as well; None for one."""
         return self._settings.get("most_rows_per_person")
 
     @property
-    def state(self):
+    def state(self) -> LedgerState:
         """The `tfdpnorm.privacy.state.LedgerState` after all entries so far."""
         return self._state
 
     @property
-    def stated_file(self):
+    def stated_file(self) -> Journal | None:
         """The `Journal` that a statement is checked by, also of a copy for a report; or None."""
         return self._stated_file or self.file
 
     @property
-    def updates(self):
+    def updates(self) -> int:
         """The updates that were announced, an int. All of them are spent."""
         return self._state.updates
 
     @property
-    def guarantee_holds(self):
-        """Whether nothing is known that would void the guarantee."""
+    def guarantee_holds(self) -> bool:
+        """Whether nothing is known that would invalidate the guarantee."""
         return self._state.guarantee_holds
 
-    def record(self, entry):
+    def record(self, entry: Any) -> None:
         """Records one of `tfdpnorm.privacy.entries`, unless it changes nothing.
 
         Raises:
@@ -99,9 +112,9 @@ class PrivacyLedger:
         if state is self._state:
             return
         if self._must_resume and isinstance(entry, _OF_A_RUNNING_PROCESS):
-            raise ValueError(
-                f"Expected Resume(position) after reopen_ledger, got {entry}. Say first which "
-                "updates the weights have seen."
+            raise PrivacyError(
+                "The ledger was reopened, and its first entry must be Resume(position), not "
+                f"{entry}. Record first how many updates the weights include."
             )
         if self.file is not None:
             self.file.append(entries.to_json(entry))
@@ -109,19 +122,21 @@ class PrivacyLedger:
         if isinstance(entry, entries.Resume):
             self._must_resume = False
 
-    def epsilon(self, accountant=None, *, whole_plan=False):
+    def epsilon(self, accountant: str | None = None, *, whole_plan: bool = False) -> float:
         """Returns the epsilon guaranteed to every training example; see `privacy.epsilons`."""
         return epsilons.epsilon(self._state, accountant, whole_plan=whole_plan)
 
-    def claimed_epsilon(self, accountant=None, *, whole_plan=False):
+    def claimed_epsilon(self, accountant: str | None = None, *, whole_plan: bool = False) -> float:
         """Returns what the formula says of the updates so far. **A claim, not a guarantee.**"""
         return epsilons.claimed_epsilon(self._state, accountant, whole_plan=whole_plan)
 
-    def validation_epsilon(self, accountant=None, *, whole_plan=False):
+    def validation_epsilon(
+        self, accountant: str | None = None, *, whole_plan: bool = False
+    ) -> float:
         """Returns the epsilon guaranteed to every validation example; see `privacy.epsilons`."""
         return epsilons.validation_epsilon(self._state, accountant, whole_plan=whole_plan)
 
-    def person_epsilon(self, *, whole_plan=False):
+    def person_epsilon(self, *, whole_plan: bool = False) -> float:
         """Returns the epsilon of every person with up to `most_rows_per_person` examples.
 
         Raises:
@@ -130,13 +145,13 @@ class PrivacyLedger:
         rows = self.most_rows_per_person
         return epsilons.person_epsilon(self._state, rows, whole_plan=whole_plan)
 
-    def close(self):
+    def close(self) -> None:
         """Closes the file, so that other processes may open it; nothing can be recorded then."""
         if self.file is not None:
             self.file.close()
             self._must_resume = False
 
-    def with_caveats(self, caveats):
+    def with_caveats(self, caveats: Iterable[Caveat]) -> PrivacyLedger:
         """Returns a ledger in memory with the same state and `caveats` besides, for a report."""
         copy = PrivacyLedger(self.plan, self._settings)
         copy._state, copy.run_id, copy.software = self._state, self.run_id, self.software
@@ -146,7 +161,9 @@ class PrivacyLedger:
         return copy
 
 
-def create_ledger(path, plan, settings=None):
+def create_ledger(
+    path: str | os.PathLike, plan: PrivacyPlan, settings: Mapping[str, Any] | None = None
+) -> PrivacyLedger:
     """Starts the ledger file of a new run. It appears whole or not at all.
 
     Args:
@@ -168,8 +185,10 @@ def create_ledger(path, plan, settings=None):
     return ledger
 
 
-def reopen_ledger(path, plan, settings=None):
-    """Opens a ledger file to go on with its run, and cuts off a torn last line.
+def reopen_ledger(
+    path: str | os.PathLike, plan: PrivacyPlan, settings: Mapping[str, Any] | None = None
+) -> PrivacyLedger:
+    """Opens a ledger file to continue its run, and cuts off a torn last line.
 
     Unless no update was announced yet, `Resume` has to come next. The file is locked against other
     processes, where the operating system can, until the ledger is closed or forgotten.
@@ -195,7 +214,7 @@ def reopen_ledger(path, plan, settings=None):
     return ledger
 
 
-def read_ledger(path):
+def read_ledger(path: str | os.PathLike) -> PrivacyLedger:
     """Reads a ledger file, for reports; nothing can be recorded in the result.
 
     Args:
@@ -234,10 +253,10 @@ def check_same_run(ledger, plan, settings=None):
             if before != after:
                 differences.append(f"{name} is {before} there and {after} here")
     if differences:
-        raise ValueError(
-            f"Expected the run of the ledger {ledger.file.path}, got another one: "
-            f"{'; '.join(differences)}. Restore these settings to go on with it, or name another "
-            "ledger; what this one has spent adds to what another run on the same data spends."
+        raise PrivacyError(
+            f"The ledger {ledger.file.path} belongs to another run: "
+            f"{'; '.join(differences)}. Restore these settings to continue that run, or name "
+            "another ledger; the epsilons of several runs on the same data add up."
         )
 
 
@@ -245,7 +264,7 @@ def _after_line(path, number, fields, state):
     """The state after line `number`, whose checksum is right."""
     try:
         after = apply(state, entries.from_json(fields))
-    except (ValueError, TypeError, LookupError, OverflowError, BudgetExhaustedError) as error:
+    except (ValueError, TypeError, LookupError, OverflowError) as error:
         found = f"an entry that contradicts those before it ({error})"
         raise journal.corrupt(path, number, found) from error
     if after is state:
@@ -271,8 +290,8 @@ def _ledger_of_header(path, header):
     if header.get("version") != _VERSION:
         raise journal.LedgerCorruptError(
             f"Expected {path} to have version {_VERSION} of the format, got "
-            f"{header.get('version')!r}. Read it, and resume its run, with the release that wrote "
-            "it."
+            f"{header.get('version')!r}. Use the release that wrote it to read it or to resume its "
+            "run."
         )
     try:
         fields = {n: math.inf if v == "inf" else v for n, v in header["plan"].items()}

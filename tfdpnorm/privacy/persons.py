@@ -3,6 +3,7 @@
 import numpy as np
 
 from tfdpnorm import arguments
+from tfdpnorm.errors import PrivacyError
 
 
 def check_rows_per_person(owners, most):
@@ -27,7 +28,7 @@ def check_rows_per_person(owners, most):
             "Number the persons from 0, and give each example without a known owner its own number."
         ) from None
     if np.unique(known, return_counts=True)[1].max() > most:
-        raise ValueError(
+        raise PrivacyError(
             f"Expected at most most_rows_per_person={most} examples of each person, got a person "
             "with more. Leave examples out by a rule that does not look at them, or give a larger "
             "number."

@@ -6,6 +6,7 @@ A phase has its own noise, clipping norm and sampling rate. A schedule of them i
 import dataclasses
 
 from tfdpnorm import arguments
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.privacy.caveats import caveat
 
 UNITS = ("row", "person")
@@ -94,9 +95,10 @@ def phase_of(ledger):
 
     plan, state = ledger.plan, ledger.state
     if state.search is not None:
-        raise ValueError(
-            "Expected the ledger of a run, got that of a search or of its trial, whose cost does "
-            "not compose as updates do. Add its epsilon and its delta to those of the others."
+        raise PrivacyError(
+            "Expected the ledger of a run, got that of a search or of one of its trials, whose "
+            "cost does not compose as updates do. Add its epsilon and its delta to those of the "
+            "others."
         )
     updates = plan.steps if state.is_held_to_plan else state.updates
     trained = [(plan.sampling_rate, plan.noise_multiplier, updates)] if updates else []
@@ -130,11 +132,11 @@ def phases_after(ledger):
         ledger = read_ledger(ledger)
     state = ledger.state
     if state.remaining_updates:
-        raise ValueError(
+        raise PrivacyError(
             f"Expected the ledger of a run that has ended, got one with {state.updates} of "
-            f"{state.plan.steps} planned updates, and more to come, which nobody would count here. "
-            "Train it to its end, or end it: private.ledger.record(tfdpnorm.privacy.entries."
-            "Finish())."
+            f"{state.plan.steps} planned updates, and the remaining ones would not be recorded "
+            "here. Train it to its end, or end it: "
+            "private.ledger.record(tfdpnorm.privacy.entries.Finish())."
         )
     return (*ledger.plan.earlier, phase_of(ledger))
 

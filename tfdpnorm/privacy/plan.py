@@ -1,19 +1,30 @@
 """The plan of a private training run: the numbers that its accountant needs."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
 import warnings
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import dp_accounting
 
 from tfdpnorm import arguments
+from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.privacy.accountants import ACCOUNTANTS, delta_for_pld, dp_sgd_event
 from tfdpnorm.privacy.budget import PrivacyBudget
 from tfdpnorm.privacy.calibration import calibrate_noise_multiplier, noise_beside
 from tfdpnorm.privacy.composition import run_epsilon
 from tfdpnorm.privacy.epsilon_curve import EpsilonCurve
 from tfdpnorm.privacy.phases import Phase, phases_after
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from tfdpnorm.privacy.ledger import PrivacyLedger
+
 
 SAMPLINGS = ("poisson", "shuffled", "fixed_size")
 NO_NOISE = "the noise multiplier is 0"
@@ -26,14 +37,14 @@ class PrivacyPlan:
 
     Epsilon here is for the neighbouring relation add_or_remove_one: add or remove one example, with
     N, the sampling rate and the expected batch size as public constants. It assumes what no plan
-    can check: lots are really Poisson-sampled, each example's gradient is clipped and depends on no
-    other private example, and the noisy sum is divided by `expected_batch_size`, not by the size
-    that the lot happened to have.
+    can check: batches are really Poisson-sampled, each example's gradient is clipped and depends on
+    no other private example, and the noisy sum is divided by `expected_batch_size`, not by the size
+    that the batch happened to have.
 
     Attributes:
         num_examples: Number N of private training examples, >= 1; treated as public. Of persons,
             with `most_per_person`.
-        expected_batch_size: Expected lot size, 0 < expected_batch_size <= N.
+        expected_batch_size: Expected batch size, 0 < expected_batch_size <= N.
         steps: Number of optimizer updates planned, >= 1.
         noise_multiplier: z, noise on the sum of clipped gradients over `l2_norm_clip`, >= 0. With
             statistics queries, that of one Gaussian mechanism that costs as much as all that an
@@ -46,12 +57,12 @@ class PrivacyPlan:
         no_guarantee_because: Why no guarantee holds, a tuple of sentences; empty if one does. A
             noise multiplier of 0 and any sampling but Poisson's add their own reason.
         statistics_queries: Number n >= 0 of further sums that each update releases with noise, over
-            the same lot: moments of activations, for the running averages of normalisation layers.
-            `make_private` sets it to those of the model.
+            the same batch: moments of activations, for the running averages of normalisation
+            layers. `make_private` sets it to those of the model.
         statistics_budget_share: Their share s of the privacy loss of an update, 0 < s < 1, and 0
             for none, or in `make_private` for its default; without queries it has no effect.
-            Gaussian mechanisms on the same lot compose to one. In units of what one example changes
-            each sum by, the gradient's noise multiplier z_g and the statistics' z_s have
+            Gaussian mechanisms on the same batch compose to one. In units of what one example
+            changes each sum by, the gradient's noise multiplier z_g and the statistics' z_s have
             1 / z_g^2 = (1 - s) / z^2 and n / z_s^2 = s / z^2. So their sum,
             1 / z_g^2 + n / z_s^2, is 1 / z^2, and the guarantee is the same for any s.
         earlier: Tuple of `tfdpnorm.privacy.phases.Phase`: earlier phases of the training, which
@@ -110,7 +121,7 @@ class PrivacyPlan:
             )
         others = [phase.run for phase in values["earlier"] if phase.unit != self.unit]
         if others:
-            raise ValueError(
+            raise PrivacyError(
                 f"Expected earlier phases that protect a {self.unit}, as this one does, got "
                 f"{others[0]}, which protects another unit: their epsilons do not compose. Train "
                 "all phases with most_per_person, or none."
@@ -130,7 +141,7 @@ class PrivacyPlan:
                 "Expected expected_batch_size <= num_examples, got "
                 f"expected_batch_size={self.expected_batch_size!r} and "
                 f"num_examples={self.num_examples!r}. Lower expected_batch_size; equal to "
-                "num_examples it makes every lot the whole data set."
+                "num_examples it makes every batch the whole data set."
             )
         if values["expected_batch_size"] / values["num_examples"] < 1e-300:
             raise ValueError(
@@ -149,8 +160,8 @@ class PrivacyPlan:
         own = [NO_NOISE] if values["noise_multiplier"] == 0 else []
         if values["sampling"] != "poisson":
             own.append(
-                f"the sampling of lots is {self.sampling!r}, and epsilon is computed for Poisson "
-                "sampling"
+                f"the sampling of batches is {self.sampling!r}, and epsilon is computed for "
+                "Poisson sampling"
             )
         given = arguments.sentences(
             "no_guarantee_because",
@@ -165,30 +176,32 @@ class PrivacyPlan:
             object.__setattr__(self, name, value)
 
     @property
-    def unit(self):
+    def unit(self) -> str:
         """What is added or removed between neighbouring data sets: "row" or "person"."""
         return "row" if self.most_per_person is None else "person"
 
     @property
-    def sampling_rate(self):
-        """Probability q with which each example enters each lot, a float."""
+    def sampling_rate(self) -> float:
+        """Probability q with which each example enters each batch, a float."""
         return self.expected_batch_size / self.num_examples
 
     @property
-    def gradient_noise_multiplier(self):
+    def gradient_noise_multiplier(self) -> float:
         """z_g: noise on the sum of clipped gradients over `l2_norm_clip`, a float."""
         share = self.statistics_budget_share if self.statistics_queries else 0.0
         return self.noise_multiplier / math.sqrt(1 - share)
 
     @property
-    def statistics_noise_multiplier(self):
+    def statistics_noise_multiplier(self) -> float:
         """z_s: noise on each statistics query over what one example adds to it; 0 without any."""
         if not self.statistics_queries:
             return 0.0
         share = self.statistics_budget_share / self.statistics_queries
         return self.noise_multiplier / math.sqrt(share)
 
-    def of_model(self, *, statistics_queries, default_share, no_guarantee_because):
+    def of_model(
+        self, *, statistics_queries: int, default_share: float, no_guarantee_because: Sequence[str]
+    ) -> PrivacyPlan:
         """Returns the plan with what only the model and its training can tell.
 
         Args:
@@ -205,23 +218,23 @@ class PrivacyPlan:
         )
 
     @property
-    def guarantee_holds(self):
-        """Whether nothing is known that would void the guarantee."""
+    def guarantee_holds(self) -> bool:
+        """Whether nothing is known that would invalidate the guarantee."""
         return not self.no_guarantee_because
 
     @property
-    def earlier_mechanisms(self):
+    def earlier_mechanisms(self) -> list:
         """What earlier phases released about their training examples, for `composed_epsilon`."""
         return [part for phase in self.earlier for part in phase.mechanisms]
 
     @cached_property
-    def curve(self):
+    def curve(self) -> EpsilonCurve:
         """The `EpsilonCurve` of the plan's own updates."""
         return EpsilonCurve(
             self.sampling_rate, self.noise_multiplier, self.steps, self.delta, self.accountant
         )
 
-    def event(self, updates):
+    def event(self, updates: int) -> dp_accounting.DpEvent:
         """The `DpEvent` of the first `updates` >= 0 updates; non-private if no guarantee holds.
 
         Without earlier phases.
@@ -232,7 +245,7 @@ class PrivacyPlan:
         event = dp_sgd_event(self.sampling_rate, self.noise_multiplier, updates)
         return event if self.guarantee_holds else dp_accounting.NonPrivateDpEvent()
 
-    def epsilon_after(self, updates):
+    def epsilon_after(self, updates: int) -> float:
         """Epsilon guaranteed after `updates` >= 0 updates, a float; infinite without a guarantee.
 
         With the "pld" accountant the value is exact at `steps`. Before, it is that of a slightly
@@ -241,17 +254,17 @@ class PrivacyPlan:
         epsilon = self.claimed_epsilon_after(updates)
         return epsilon if self.guarantee_holds else math.inf
 
-    def claimed_epsilon_after(self, updates):
+    def claimed_epsilon_after(self, updates: int) -> float:
         """Epsilon by the formula after `updates`, a float, whatever is known against it.
 
-        **A claim, not a guarantee**: whoever prints it must say so. It serves to compare with
+        **A claim, not a guarantee**: anyone who prints it must say so. It serves to compare with
         papers whose scheme does not keep its promise.
         """
         return run_epsilon(self, updates, ())
 
 
 def updates_of_epochs(epochs, sampling_rate):
-    """How many updates draw each example `epochs` > 0 times in the mean, rounded up."""
+    """How many updates draw each example `epochs` > 0 times on average, rounded up."""
     steps = arguments.positive("epochs", epochs) / sampling_rate
     # 21 epochs at rate 0.35 come out a hair above 60 in floating point, and are not 61 updates.
     return round(steps) if math.isclose(steps, round(steps), rel_tol=1e-9) else math.ceil(steps)
@@ -259,30 +272,30 @@ def updates_of_epochs(epochs, sampling_rate):
 
 def make_plan(
     *,
-    num_examples,
-    expected_batch_size,
-    l2_norm_clip,
-    steps=None,
-    epochs=None,
-    budget=None,
-    noise_multiplier=None,
-    delta=None,
-    accountant="rdp",
-    sampling="poisson",
-    no_guarantee_because=(),
-    statistics_queries=0,
-    statistics_budget_share=0.0,
-    after=None,
-    most_per_person=None,
-):
+    num_examples: int,
+    expected_batch_size: float,
+    l2_norm_clip: float,
+    steps: int | None = None,
+    epochs: float | None = None,
+    budget: PrivacyBudget | None = None,
+    noise_multiplier: float | None = None,
+    delta: float | None = None,
+    accountant: str = "rdp",
+    sampling: str = "poisson",
+    no_guarantee_because: Sequence[str] = (),
+    statistics_queries: int = 0,
+    statistics_budget_share: float = 0.0,
+    after: PrivacyLedger | str | os.PathLike | None = None,
+    most_per_person: int | None = None,
+) -> PrivacyPlan:
     """Makes a `PrivacyPlan` from either a budget or a noise multiplier.
 
     Args:
         num_examples: Number of private training examples, >= 1.
-        expected_batch_size: Expected lot size, > 0 and at most `num_examples`.
+        expected_batch_size: Expected batch size, > 0 and at most `num_examples`.
         l2_norm_clip: Clipping norm, > 0; may be infinite only without noise.
         steps: Number of optimizer updates, >= 1.
-        epochs: How often an example is drawn in the mean, > 0, in the place of steps, which is
+        epochs: How often an example is drawn on average, > 0, instead of steps, which is
             epochs * num_examples / expected_batch_size, rounded up.
         budget: A `PrivacyBudget`; the noise is calibrated to it. An infinite epsilon means no
             noise.
@@ -300,14 +313,28 @@ def make_plan(
         most_per_person: As in `PrivacyPlan`; with it `num_examples` and `expected_batch_size` are
             numbers of persons.
 
+    Returns:
+        The `PrivacyPlan`, with the calibrated noise multiplier.
+
     Raises:
         ValueError: if both or neither of `budget` and `noise_multiplier` are given, or of `steps`
-            and `epochs`, `delta` is
-            missing or superfluous, a value is outside of its range, the budget cannot be met, or
-            "pld" cannot compute so small a delta.
+            and `epochs`, `delta` is missing or superfluous, a value is outside of its range, the
+            budget cannot be met, or "pld" cannot compute so small a delta.
+        PrivacyError: if the phases before this one have spent the budget, or protect another unit.
 
     Warns:
-        UserWarning: if delta >= 1 / num_examples.
+        PrivacyWarning: if delta >= 1 / num_examples.
+
+    Example::
+
+        plan = tfdpnorm.make_plan(
+            num_examples=60_000,
+            expected_batch_size=1024,
+            steps=1_000,
+            l2_norm_clip=1.0,
+            budget=tfdpnorm.PrivacyBudget(epsilon=3.0, delta=1e-6),
+        )
+        print(plan.noise_multiplier, plan.epsilon_after(500))
     """
     if (budget is None) == (noise_multiplier is None):
         got = "neither" if budget is None else "both"
@@ -371,7 +398,7 @@ def make_plan(
             f"delta={plan.delta:g} is not below 1 / num_examples={1 / plan.num_examples:g} "
             f"(num_examples={plan.num_examples}): such a guarantee allows publishing a whole "
             "example. Choose a delta well below 1 / num_examples.",
-            UserWarning,
+            PrivacyWarning,
             stacklevel=2,
         )
     return plan

@@ -1,15 +1,15 @@
-"""Epsilon of DP-SGD for replacing one example, on Poisson-sampled lots: by RDP and by PLD.
+"""Epsilon of DP-SGD for replacing one example, on Poisson-sampled batches: by RDP and by PLD.
 
 Of an update, the worst pair of outputs is
 
     P = (1 - q) N(0, z^2) + q N(+1, z^2)  against  Q = (1 - q) N(0, z^2) + q N(-1, z^2),
 
-in units of the clipping norm: if the example is in the lot, its gradient and that of the other one
-point in opposite directions. That no other pair is worse, whatever the gradients and at every
+in units of the clipping norm: if the example is in the batch, its gradient and that of the other
+one point in opposite directions. That no other pair is worse, whatever the gradients and at every
 epsilon, is shown in BUILD_NOTES, "Ermis & Cemgil: accounting". So epsilon of T updates is that of
 P and Q composed T times (Zhu, Dong & Wang 2022, Theorem 10), and holds.
 
-Not for lots of a fixed size: replacing an example then moves the others' chances as well.
+Not for batches of a fixed size: replacing an example then moves the others' chances as well.
 """
 
 import functools
@@ -38,7 +38,7 @@ def replace_one_epsilon(sampling_rate, noise_multiplier, updates, delta, account
     """Epsilon that `accountant` certifies for replacing one example.
 
     Args:
-        sampling_rate: q in (0, 1]; the lots are Poisson-sampled.
+        sampling_rate: q in (0, 1]; the batches are Poisson-sampled.
         noise_multiplier: z >= 0: standard deviation of the noise over the clipping norm. One
             example changes the sum by up to 2 clipping norms.
         updates: T >= 1.

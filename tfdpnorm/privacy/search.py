@@ -30,8 +30,8 @@ class SearchPlan:
             geometric one. None: all trials are composed.
         trials: What a trial may be, at the dearest: a tuple of (sampling rate, noise multiplier,
             updates). More than one where settings that change the cost are searched, such as the
-            lot. A trial costs the largest of their Renyi divergences, order by order, whichever of
-            them it is.
+            batch. A trial costs the largest of their Renyi divergences, order by order, whichever
+            of them it is.
         score_noise_multiplier: Standard deviation of the noise on the number of validation examples
             that a trial answers correctly, its score, in examples; None where the validation
             examples are public.
@@ -120,7 +120,7 @@ class SearchPlan:
             known = ", ".join(f"q = {rate:g} and {most}" for rate, _, most in self.trials)
             raise ValueError(
                 f"Expected a sampling rate and a number of updates that the search was planned for "
-                f"({known}), got q = {sampling_rate:g} and {updates}. Name all lots in `lots`."
+                f"({known}), got q = {sampling_rate:g} and {updates}. Name all batches in `lots`."
             )
         return min(planned)[1]
 

@@ -44,12 +44,14 @@ def calibrate_search(
     for size, _ in lots:
         if not 0 < size <= num_examples:
             raise ValueError(
-                f"Expected lots of more than 0 and at most num_examples={num_examples} examples, "
-                f"got {size}. Leave it out of what is searched."
+                f"Expected batches of more than 0 and at most num_examples={num_examples} "
+                f"examples, got {size}. Leave it out of what is searched."
             )
     rates = [(size / num_examples, updates) for size, updates in dict.fromkeys(lots)]
     if not rates:
-        raise ValueError("Expected lots, got none. Name the expected batch size and the updates.")
+        raise ValueError(
+            "Expected batches, got none. Name the expected batch size and the updates."
+        )
 
     def of(trials):
         return SearchPlan(expected_trials, shape, tuple(trials))
@@ -74,8 +76,8 @@ def calibrate_search(
         target = PrivacyBudget(0.999 * target.epsilon * budget.epsilon / together, budget.delta)
     else:
         raise ValueError(
-            f"Expected noise with which lots of {len(rates)} kinds cost epsilon {budget.epsilon:g} "
-            f"together, got {together:.4g}. Search over fewer of them."
+            f"Expected noise with which batches of {len(rates)} kinds cost epsilon "
+            f"{budget.epsilon:g} together, got {together:.4g}. Search over fewer of them."
         )
     if not score_is_private:
         return found

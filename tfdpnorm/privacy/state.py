@@ -6,16 +6,19 @@ updates are ever announced. (Validation queries that look at training examples c
 for them, on top.)
 """
 
+from __future__ import annotations
+
 import dataclasses
 
 from tfdpnorm import arguments
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.privacy import entries
 from tfdpnorm.privacy.caveats import KINDS, Caveat, caveat
 from tfdpnorm.privacy.plan import PrivacyPlan
 from tfdpnorm.privacy.search import SearchPlan
 
 
-class BudgetExhaustedError(RuntimeError):
+class BudgetExhaustedError(PrivacyError):
     """An update was announced that the plan has no budget for."""
 
 
@@ -64,7 +67,7 @@ class LedgerState:
 
     @property
     def guarantee_holds(self):
-        """Whether nothing is known that would void the guarantee."""
+        """Whether nothing is known that would invalidate the guarantee."""
         return not self.has("no_guarantee")
 
     @property
@@ -141,15 +144,15 @@ def _updates(state, entry):
     count, left = entry.count, state.remaining_updates
     if state.is_finished:
         raise BudgetExhaustedError(
-            f"The run was ended after {state.updates} updates. Evaluate or save the model; a new "
-            "plan on the same data adds to what this one has cost."
+            f"The run has ended after {state.updates} updates. Evaluate or save the model; the "
+            "cost of a new plan on the same data adds to the epsilon of this run."
         )
     if count > left:
         lost = f", {state.lost_updates} of them lost by crashes" if state.lost_updates else ""
         raise BudgetExhaustedError(
             f"Expected at most {left} more updates, got {count}: {state.updates} of the "
             f"{state.plan.steps} planned are spent{lost}. Stop training here, or start again with "
-            "a plan of more steps, whose noise is calibrated to them."
+            "a plan of more steps, whose noise is calibrated for them."
         )
     return {"updates": state.updates + count, "position": state.position + count}
 
@@ -157,10 +160,10 @@ def _updates(state, entry):
 def _resume(state, entry):
     position = entry.position
     if position > state.updates:
-        raise ValueError(
+        raise PrivacyError(
             f"Expected position to be at most {state.updates}, the updates announced, got "
             f"{position}. The checkpoint belongs to another ledger, or to a newer copy of this "
-            "one: bring that back."
+            "one. Restore that copy."
         )
     # The process that asked what has no answer has ended; answers about lost weights are those
     # after the position.
@@ -170,15 +173,15 @@ def _resume(state, entry):
 
 
 def check_queries_are_by_row(plan):
-    """Refuses noisy answers in a run that protects persons, who may have many validation rows.
+    """Rejects noisy answers in a run that protects persons, who may have many validation rows.
 
     Raises:
         ValueError: with the remedy.
     """
     if plan.unit != "row":
-        raise ValueError(
-            f"Expected no PrivateValidation in a run that protects a {plan.unit}, got one: its "
-            "noise hides one row of the validation examples. Use public validation examples, "
+        raise PrivacyError(
+            f"PrivateValidation is not supported in a run that protects a {plan.unit}: its noise "
+            "protects single rows of the validation examples. Use public validation examples, "
             "validation_data=... and validation_is_public=True."
         )
 
@@ -197,8 +200,7 @@ def _query(state, entry):
 def _answer(state, entry):
     if entry.name not in state.unanswered:
         raise ValueError(
-            f"Expected a query named {entry.name!r} without answer, got none. Record a Query "
-            "before each answer."
+            f"There is no open query named {entry.name!r}. Record a Query before each answer."
         )
     left = dict(state.unanswered)
     position = left.pop(entry.name)
@@ -218,15 +220,15 @@ def _search(state, entry):
     search, plan = entry.plan, state.plan
     if state.search is not None:
         if search != state.search:
-            raise ValueError(
+            raise PrivacyError(
                 f"Expected the search that the run is of, {state.search}, got {search}. Restore "
                 "its settings, or name another folder."
             )
         return {}
     if plan.earlier:
         raise ValueError(
-            "Expected runs without earlier phases in a search, got one: what a choice costs does "
-            "not compose as updates do. Search the settings of each phase by itself."
+            "Runs with earlier phases are not supported in a search: the cost of a selection does "
+            "not compose as updates do. Search the settings of each phase separately."
         )
     if plan.accountant != "rdp":
         raise ValueError(
@@ -234,7 +236,7 @@ def _search(state, entry):
             "is known in terms of Renyi DP. Leave the accountant out."
         )
     if not search.covers(plan):
-        raise ValueError(
+        raise PrivacyError(
             "Expected a run that costs at most what a trial of the search may, one of (sampling "
             f"rate, noise multiplier, updates) {search.trials}, got "
             f"{(plan.sampling_rate, plan.noise_multiplier, plan.steps)}. Name its batch among "
@@ -250,8 +252,8 @@ def _trial(state, entry):
         return {}
     if state.search.is_composed and len(state.trials) >= state.search.expected_trials:
         raise BudgetExhaustedError(
-            f"Expected at most {state.search.in_words}, got another one: the budget is spent. "
-            "Release the best of those that were made."
+            f"The budget of the search is spent: at most {state.search.in_words}. Release the best "
+            "of the trials that were made."
         )
     return {"trials": (*state.trials, entry.number)}
 

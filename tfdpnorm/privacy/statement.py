@@ -5,6 +5,8 @@ Its first lines say the whole in plain words, the rest gives the details under f
 said here follows from the ledger alone, so that `tfdpnorm-epsilon --ledger=...` says it again.
 """
 
+from __future__ import annotations
+
 import datetime
 import math
 import os
@@ -20,7 +22,7 @@ NOT_GIVEN = "not given"
 _VERIFIED = {"verified_from_graph", "computed_per_example"}
 
 
-def privacy_statement(ledger, weights=None):
+def privacy_statement(ledger: PrivacyLedger, weights: str | None = None) -> str:
     """Says what is guaranteed so far, for whom, on what conditions, and what is not covered.
 
     Args:
@@ -59,11 +61,12 @@ def first_line(ledger, figures):
         first = "No update has been made: this run has used no private data so far. "
         if ledger.state.has("foreign_weights"):
             return (
-                f"{first}But what its weights have seen is not known, and no epsilon can be stated."
+                f"{first}But the data that its weights were trained on are unknown, so no epsilon "
+                "can be stated."
             )
         return (
-            f"{first}If its weights were freshly initialised, epsilon = 0; what any others that it "
-            "began with have seen is not known to it."
+            f"{first}If its weights were freshly initialised, epsilon = 0. The ledger does not "
+            "record which data any other initial weights were trained on."
         )
     of_search = "" if ledger.state.search is None else ", with the search that it is part of,"
     return (
@@ -82,14 +85,14 @@ def how_to_check(ledger):
     file = ledger.stated_file
     if file is None:
         return (
-            "How to check it: not possible later, since this run kept its ledger, the account of "
-            "what it spent, in memory alone. With a folder for the run, the ledger is a file, from "
-            "which anybody can compute the figures again."
+            "How to check it: not possible later, since the ledger, the record of the privacy "
+            "budget spent, was kept in memory only. If a run has a folder, its ledger is a file "
+            "from which anyone can recompute the figures."
         )
     lines, _ = file.tail
     return (
-        f"How to check it: tfdpnorm-epsilon --ledger={os.path.basename(file.path)} computes these "
-        f"figures again from the ledger, the account of what the run spent: a file whose first "
+        f"How to check it: tfdpnorm-epsilon --ledger={os.path.basename(file.path)} recomputes "
+        "these figures from the ledger, the record of the privacy budget spent: a file whose first "
         f"{lines} lines have the SHA-256 {file.sha256}."
     )
 
@@ -98,7 +101,9 @@ def _guaranteed(ledger, figures, person):
     unit, foreign = unit_of(ledger), ledger.state.sentences("foreign_weights")
     released = was_released(ledger, figures)
     lines = [first_line(ledger, figures), *map(item, foreign)]
-    lines.append(_meaning(figures, unit) if released else "What it means: nothing to learn yet.")
+    lines.append(
+        _meaning(figures, unit) if released else "What it means: nothing has been released yet."
+    )
     return [
         *lines,
         _protected(ledger, unit, person, released),
@@ -112,13 +117,13 @@ def _guaranteed(ledger, figures, person):
 def _meaning(figures, unit):
     rates = figures.true_positive_rates
     return (
-        f"What it means: an attacker who thinks it as likely as not that a certain {unit.one} is "
-        f"in the training data can become at most {percent(figures.certainty)} sure of it: the "
-        f"odds change by a factor of at most e^epsilon = {ceil_text(figures.odds, 3)}, up to a "
-        "failure with a probability of delta. An attack that wrongly accuses 1 % of the "
-        f"{unit.many} that are not in the data finds at most {percent(rates[0.01])} of those that "
-        f"are; one that wrongly accuses 0.1 % finds at most {percent(rates[0.001])}. For experts: "
-        "attacks do no better than on Gaussian differential privacy with mu = "
+        "What it means: an attacker who first believes with 50 % certainty that a given "
+        f"{unit.one} is in the training data can become at most {percent(figures.certainty)} "
+        "certain of it. The odds change by a factor of at most e^epsilon = "
+        f"{ceil_text(figures.odds, 3)}, except with probability delta. An attack with false "
+        f"positives for 1 % of the {unit.many} outside the data identifies at most "
+        f"{percent(rates[0.01])} of those inside; with 0.1 %, at most {percent(rates[0.001])}. For "
+        "experts: attacks do no better than against Gaussian differential privacy with mu = "
         f"{ceil_text(figures.mu, 3)}."
     )
 
@@ -130,18 +135,18 @@ def _protected(ledger, unit, person, released):
     rows = ledger.most_rows_per_person
     if rows is None or not released:
         return (
-            f"{whom}, each by itself. If one person owns several of them, this epsilon does not "
-            "cover them jointly, and no figure for such a person is stated."
+            f"{whom}, each individually. If one person owns several of them, this epsilon does "
+            "not cover them jointly, and no figure for such a person is stated."
         )
     if person is None:
-        return f"{whom}, each by itself. {epsilons.persons_unavailable(ledger.state)}"
+        return f"{whom}, each individually. {epsilons.persons_unavailable(ledger.state)}"
     if math.isinf(person.epsilon):
-        return f"{whom}, each by itself. A person with {rows} of them is not protected."
+        return f"{whom}, each individually. A person with {rows} of them is not protected."
     return (
         f"{whom}; and any person who owns up to {rows} of them, with epsilon = "
-        f"{ceil_text(person.epsilon)} (rounded up) at the same delta: even odds become at most "
-        f"{percent(person.certainty)}, an attack that wrongly accuses 1 % finds at "
-        f"most {percent(person.true_positive_rates[0.01])} of such persons, and mu = "
+        f"{ceil_text(person.epsilon)} (rounded up) at the same delta: a certainty of "
+        f"50 % becomes at most {percent(person.certainty)}, an attack with 1 % false positives "
+        f"identifies at most {percent(person.true_positive_rates[0.01])} of such persons, and mu = "
         f"{ceil_text(person.mu, 3)}."
     )
 
@@ -149,11 +154,11 @@ def _protected(ledger, unit, person, released):
 def _published(ledger):
     search = ledger.state.search
     if search is not None and not search.is_composed:
-        first = "of the search, this model alone: its weights after every update"
+        first = "only this model of the search: its weights after every update"
     elif search is not None:
-        first = "the weights after every update of all trials of the search, their noised scores"
+        first = "the weights after every update of all trials of the search, their noisy scores"
     else:
-        first = "the model, with its weights after every update, the released ones included"
+        first = "the model, with its weights after every update, including the released ones"
     return (
         f"What may be published: {first}; every function of them that does not use the private "
         "data again (predictions, averages, exported models); this statement, and the ledger."
@@ -164,25 +169,25 @@ def _secret(ledger):
     search = ledger.state.search
     others = ""
     if search is not None and not search.is_composed:
-        others = "the trials that lost, their scores, and how many there were; "
+        others = "the other trials, their scores and their number; "
     return (
         "What must stay secret, or be deleted: the training data; the loss and the metrics that "
-        f"training printed or logged, which have no noise; {others}and what was in the memory of "
-        "the process: the key of the noise, the members of the sampled batches, sums and gradients "
-        "without noise. The key of the noise was never written to a disk."
+        f"training printed or logged, which have no noise; {others}and the memory of the process: "
+        "the noise key, the members of the sampled batches, exact sums and exact gradients. The "
+        "noise key was never written to disk."
     )
 
 
 def _counted(ledger):
     state, declared = ledger.state, ledger.state.declaration.search
-    search = "every other run and search on the same data, kept or thrown away"
+    search = "every other run and search on the same data, whether used or discarded"
     if declared is not None:
-        search += f' (of how the settings were found, the data holder says: "{declared}")'
+        search += f' (on how the settings were found, the data holder states: "{declared}")'
     elif state.search is None:
-        search += " (of how the settings were found, the data holder says nothing)"
+        search += " (on how the settings were found, the data holder states nothing)"
     return (
         f"What was counted: {counted(ledger)}. What was not: {search}; the loss and the metrics "
-        "that training printed or logged; and whatever else was computed from private data "
+        "that training printed or logged; and everything else computed from private data "
         f"{'' if state.search is None else 'outside of the search '}(see Not covered)."
     )
 
@@ -190,12 +195,12 @@ def _counted(ledger):
 def _relies_on(ledger, unit):
     known = {each.code for each in ledger.state.caveats}
     verified = known & _VERIFIED and "randomized_check_only" not in known
-    how = "which was verified" if verified else "as far as it was checked"
+    how = "(verified)" if verified else "(not fully verified)"
     drawn = "" if ledger.plan.sampling_rate == 1 else "batches drawn at random in secret; "
     return (
-        f"What it relies on: {drawn}noise from a key that nobody learns; gradients of each "
-        f"{unit.one} that depend on no other one, {how}; settings that are public and were not "
-        "chosen by the private data; and programs and a processor that compute as they should."
+        f"What it relies on: {drawn}a noise key that stays secret; a gradient of each {unit.one} "
+        f"that depends on no other {unit.one} {how}; settings that are public and were not chosen "
+        "using the private data; and correct software and hardware."
     )
 
 
@@ -209,16 +214,16 @@ def _not_guaranteed(ledger):
     if ledger.updates and not math.isinf(claimed):
         lines.append(
             f"For comparison only, claimed epsilon = {ceil_text(claimed)} at delta = "
-            f"{ledger.plan.delta!r} (not a guarantee): the accountant's formula gives it for the "
-            "settings below, as if nothing were known against them."
+            f"{ledger.plan.delta!r} (not a guarantee): the accountant computes it for the "
+            "settings below, ignoring the reasons above."
         )
     return [
         *lines,
-        "What it means: nothing bounds what the weights tell of the training data.",
-        "Who is protected: nobody.",
-        "What may be published: nothing that rests on this statement.",
+        "What it means: nothing bounds how much the weights reveal about the training data.",
+        "Who is protected: no one.",
+        "What may be published: nothing on the basis of this statement.",
         "What must stay secret, or be deleted, if the training data are private: the weights, "
-        "whatever was computed from them, and what training printed or logged.",
+        "everything computed from them, and the output and logs of training.",
     ]
 
 
@@ -227,8 +232,8 @@ def _made(ledger, weights):
     used = ", ".join(f"{name} {ledger.software[name]}" for name in names)
     known = f"; weights with the SHA-256 {weights}" if weights else ""
     return (
-        f"What it is about: run {ledger.run_id}{known}; trained by "
-        f"{used or 'software that is not known'}; stated on {datetime.date.today().isoformat()}."
+        f"What it is about: run {ledger.run_id}{known}; trained with "
+        f"{used or 'unknown software'}; stated on {datetime.date.today().isoformat()}."
     )
 
 

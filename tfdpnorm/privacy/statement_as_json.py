@@ -1,7 +1,10 @@
 """The privacy statement as JSON, with the fields of the OpenDP deployment registry."""
 
+from __future__ import annotations
+
 import datetime
 import math
+from typing import TYPE_CHECKING
 
 from tfdpnorm import arguments
 from tfdpnorm.privacy import statement_details, statement_mechanism
@@ -11,10 +14,14 @@ from tfdpnorm.privacy.software import software
 from tfdpnorm.privacy.statement import NOT_GIVEN
 from tfdpnorm.privacy.words import counted, unit_of
 
+if TYPE_CHECKING:
+    from typing import Any
+
+
 FORMAT = "tfdpnorm privacy statement, version 1"
 
 
-def statement_json(ledger, weights=None):
+def statement_json(ledger: PrivacyLedger, weights: str | None = None) -> dict[str, Any]:
     """Returns what `privacy_statement` says, as a dict that JSON can hold.
 
     Args:

@@ -3,7 +3,7 @@
 from tfdpnorm.privacy import statement_limits, statement_mechanism
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.privacy.software import software
-from tfdpnorm.privacy.words import unit_of
+from tfdpnorm.privacy.words import number, unit_of
 
 
 def of_guarantee(ledger, figures, person):
@@ -51,22 +51,23 @@ def provenance(ledger, weights):
     state, now, lines = ledger.state, software(), []
     begun = ", ".join(f"{name} {version}" for name, version in ledger.software.items())
     lines = [
-        f"The run was begun with {begun or 'software that its ledger does not name'}.",
+        f"The run was started with {begun or 'software that its ledger does not name'}.",
         f"This statement was computed by tfdpnorm {now['tfdpnorm']} with dp-accounting "
         f"{now['dp-accounting']}.",
     ]
     if weights:
         lines.append(
             "The digest of the weights is that of tfdpnorm.training.weights_digest(model), for the "
-            "model as tfdpnorm saved it. Other formats have digests of their own."
+            "model as tfdpnorm saved it. Files in other formats have other digests."
         )
     if state.is_finished:
-        lines.append("The run was ended: no further update can be made.")
+        lines.append("The run has ended: no further update is possible.")
     if state.resumes:
         times = "once" if state.resumes == 1 else f"{state.resumes} times"
+        were = "was lost and is" if state.lost_updates == 1 else "were lost and are"
         lines.append(
-            f"The run was resumed {times}; {state.lost_updates} updates were lost and are "
-            "charged. Each resumption drew new noise and new batches."
+            f"The run was resumed {times}; {number(state.lost_updates, 'update')} {were} charged "
+            "to the budget. Each resumption drew new noise and new batches."
         )
     return lines
 
@@ -88,11 +89,11 @@ def _guarantee(ledger, figures, person):
             f"{_rates(person)}; mu = {ceil_text(person.mu, 3)}."
         )
         if state.queries():
-            lines.append("Of a person, as many examples of private validation are counted, too.")
+            lines.append("The same number of private validation examples of a person is included.")
     lines.append(
         f"True-positive rates of at most {_rates(figures)}. mu is that of a Gaussian mechanism "
-        "that no attack with a false-positive rate from 0.1 % to 99.9 % tells apart less well. "
-        "These figures include what is added to delta."
+        "against which attacks with a false-positive rate from 0.1 % to 99.9 % do at least as "
+        "well. These figures include the additions to delta."
     )
     if state.search is None:  # The epsilon of a search is that of all updates planned.
         lines += _stopped_early(ledger, figures, person)
@@ -127,18 +128,19 @@ def _stopped_early(ledger, figures, person):
     state, steps = ledger.state, ledger.plan.steps
     if state.is_held_to_plan:
         return [
-            f"This is the epsilon of the whole plan of {steps} updates, however many were made, "
-            f"because: {'; '.join(state.sentences('held_to_plan'))}."
+            f"This is the epsilon of the full plan of {number(steps, 'update')}, regardless of how "
+            f"many were made, because: {'; '.join(state.sentences('held_to_plan'))}."
         ]
     answers = state.queries(disjoint=False, whole_plan=True)
     if 0 < state.updates < steps or state.queries(disjoint=False) < answers:
-        planned = f"{steps} updates" + (f" and {answers} answers" if answers else "")
+        planned = number(steps, "update")
+        planned += f" and {number(answers, 'answer')}" if answers else ""
         of_person = (
             "" if person is None else f", for a person {ceil_text(person.whole_plan_epsilon)}"
         )
         return [
             f"The run was planned for {planned}. If the decision to stop earlier looked at "
-            "the model or at private data, state the epsilon of the whole plan instead: "
+            "the model or at private data, state the epsilon of the full plan instead: "
             f"{ceil_text(figures.whole_plan_epsilon)} (rounded up){of_person}."
         ]
     return []
@@ -161,11 +163,11 @@ def _unit(ledger):
 
 def _released(ledger):
     return [
-        "Covers: the weights after every update, the released ones included, and every function of "
-        "them that does not use the private data again (predictions, averages, exported models, "
-        "what the optimizer keeps).",
-        "The ledger holds the settings, what was counted, and answers with noise; nothing else of "
-        "the private data.",
+        "Covers: the weights after every update, including the released ones, and every function "
+        "of them that does not use the private data again (predictions, averages, exported models, "
+        "the state of the optimizer).",
+        "The ledger holds the settings, the counts above and noisy answers; nothing else depends "
+        "on the private data.",
         *_validation(ledger),
     ]
 
@@ -177,23 +179,23 @@ def _validation(ledger):
     if apart and state.search is not None:
         lines.append(
             "Validation: a second guarantee holds for any one validation example. It covers the "
-            "noisy scores of the trials and the choice by them, with epsilon = "
+            "noisy scores of the trials and the choice based on them, with epsilon = "
             f"{ceil_text(epsilon)} (rounded up) and delta = {delta!r}. It assumes that no "
             "validation example is a training example."
         )
     elif apart:
         lines.append(
             "Validation: a second guarantee holds for any one validation example. It covers the "
-            f"noisy answers about these examples ({apart} so far) and whatever was chosen by the "
+            f"noisy answers about these examples ({apart} so far) and every choice based on the "
             f"answers, with epsilon = {ceil_text(epsilon)} (rounded up) and delta = {delta!r}. It "
-            "assumes that no validation example is a training example; to training examples the "
-            f"answers cost nothing.{_stopped_asking(ledger)}"
+            "assumes that no validation example is a training example; for training examples "
+            f"the answers cost nothing.{_stopped_asking(ledger)}"
         )
     overlapping = state.queries(disjoint=False)
     if overlapping:
         lines.append(
             f"Includes: the noisy answers ({overlapping} so far) about validation examples that "
-            "are training examples too, or may be; the epsilon applies to these as well."
+            "are or may be training examples as well; the epsilon applies to them, too."
         )
     return lines
 
@@ -202,14 +204,14 @@ def _stopped_asking(ledger):
     """What the queries planned have to do with the epsilon of those that were asked."""
     planned = ledger.state.queries(disjoint=True, whole_plan=True)
     if ledger.state.is_held_to_plan:
-        return f" It is the epsilon of all {planned} answers that were planned."
+        return f" It is the epsilon of all {planned} planned answers."
     if planned > ledger.state.queries(disjoint=True):
         return (
-            f" {planned} answers were planned. If the answers decided when to stop asking, state "
-            "the epsilon of all of them instead: "
+            f" {planned} answers were planned. If the answers decided when to stop, state the "
+            "epsilon of all of them instead: "
             f"{ceil_text(ledger.validation_epsilon(whole_plan=True))} (rounded up)."
         )
     return (
-        " If the answers decided how many were asked, and that number was not fixed before, state "
-        "the epsilon of the most that could have been asked instead."
+        " If the answers decided how many queries were made, and that number was not fixed "
+        "beforehand, state the epsilon of the largest possible number of queries instead."
     )

@@ -5,41 +5,41 @@ from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.privacy.words import unit_of
 
 _GENERATORS = {
-    "shake256": "The noise generator is a cryptographic one (SHAKE256, FIPS 202).",
-    None: "The noise generator, Philox, is not a cryptographic one.",
+    "shake256": "The noise generator is cryptographic (SHAKE256, FIPS 202).",
+    None: "The noise generator, Philox, is not cryptographic.",
 }
 _OTHER_RUNS = (
-    "Hyperparameter search: every further run or trial on the same data, kept or thrown away, adds "
+    "Hyperparameter search: every further run or trial on the same data, used or discarded, adds "
     "to the epsilon, and so does choosing the best of several."
 )
 _OTHER_SEARCHES = (
-    "Any other search: every further run on the same data, kept or thrown away, adds to this "
-    "epsilon."
+    "Any other search: every further run on the same data, used or discarded, adds to this epsilon."
 )
 _LEFT_OUT = (
     "The training loss and every metric computed on private data during training, wherever they "
-    "were printed or logged, and whatever was chosen by them: a stopping time, a checkpoint, a "
+    "were printed or logged, and every choice based on them: a stopping time, a checkpoint, a "
     "learning rate.",
-    "Whatever else was computed from private data and went into the run: preprocessing, a "
+    "All other inputs of the run that were computed from private data: preprocessing, a "
     "vocabulary, sample weights or class weights, initial weights, the choice of examples.",
 )
 _VALIDATION = (
     "Private validation data that guided a choice: this epsilon does not protect its examples."
 )
 _OTHER_VALIDATION = (
-    "Private validation data, where anything but the noisy answers counted above guided a choice."
+    "Private validation data, where anything other than the noisy answers counted above guided a "
+    "choice."
 )
-_SIDE_CHANNELS = "How long training takes, and which memory it reads."
+_SIDE_CHANNELS = "Side channels: the duration of training, and its memory accesses."
 _FLOATING_POINT = (
     "Floating-point effects (Mironov 2012): the accountant assumes exact Gaussian noise on exact "
     "sums. This run draws the noise from 32-bit random words, and computes and adds it in float32, "
-    "where some numbers never come out. Whoever knows two candidates for the sum of an update can "
-    "tell from the bits of what was released which of them it was, whatever epsilon says."
+    "where some results are impossible. An attacker who knows two candidates for the sum of an "
+    "update can tell from the bits of the release which of them it was, regardless of epsilon."
 )
 _ROUNDED_SUM = (
     "Floating-point effects on the sums before the noise (Casacuberta et al. 2022): one example "
-    "moves the exact sum by at most C, and the computed one by more, because it changes the "
-    "rounding of others. For this engine there is no bound."
+    "changes the exact sum by at most C, but the computed sum by more, because it changes the "
+    "rounding of other examples. For this engine no bound is known."
 )
 
 
@@ -47,16 +47,15 @@ def threats(ledger):
     presumed = list(ledger.state.sentences("established"))
     if ledger.most_rows_per_person is not None:
         presumed.append(
-            f"That no person owns more than {ledger.most_rows_per_person} examples is presumed, "
+            f"It is assumed that no person owns more than {ledger.most_rows_per_person} examples, "
             "unless the program was given the owners and checked them."
         )
     return [
-        "Against whom: anybody who sees the weights after every update, this statement and the "
-        "ledger, and knows the code, all settings and all the other "
-        f"{unit_of(ledger).many}.",
-        "It is presumed that nobody learns the secrets of the run: the key of the noise, the "
-        "members and slots of the sampled batches, sums, gradients and metrics without noise, or "
-        "what else is in the memory of the process.",
+        "Attacker: sees the weights after every update, this statement and the ledger, and knows "
+        f"the code, all settings and all other {unit_of(ledger).many}.",
+        "It is assumed that the attacker does not learn the secrets of the run: the noise key, the "
+        "members and slots of the sampled batches, exact sums, gradients and metrics, and the rest "
+        "of the memory of the process.",
         *presumed,
     ]
 
@@ -90,22 +89,22 @@ def numerical_safety(ledger, figures, person):
     if of_noise:
         more = max(rounding_loss(ledger, each)[0] for each in _epsilons(figures, person))
         lines.append(
-            "Noise (Mironov 2012): the noised sums are rounded to a grid and have the distribution "
+            "Noise (Mironov 2012): the noisy sums are rounded to a grid and have the distribution "
             f"that the accountant assumes, up to factors that add at most {ceil_text(more)} to "
-            "epsilon, and to delta what is stated above, for up to "
-            f"{GRID_NUMBERS:.0e} noised numbers (weights times updates)."
+            "epsilon, and to delta the amount stated above, for up to "
+            f"{GRID_NUMBERS:.0e} noisy numbers (weights times updates)."
         )
     else:
         lines.append("Noise: not safe, see Not covered.")
     if of_sums:
         lines.append(
-            "Sums (Casacuberta et al. 2022): the noise is larger by what rounding can add to the "
-            "effect of one example. That holds for processors and kernels that round each "
-            "operation as IEEE 754 says, and compute the numbers of an example from nothing but "
+            "Sums (Casacuberta et al. 2022): the noise is increased by the most that rounding can "
+            "add to the effect of one example. This assumes processors and kernels that round each "
+            "operation according to IEEE 754, and compute the numbers of an example only from "
             "that example and its position in the batch."
         )
     else:
-        lines.append("Sums: there is no bound on what rounding does to them, see Not covered.")
+        lines.append("Sums: the effect of rounding is not bounded, see Not covered.")
     used = [ledger.settings.get("noise_generator")]
     used += [phase.noise_generator for phase in ledger.plan.earlier]
     return [*lines, *dict.fromkeys(_GENERATORS.get(each, _GENERATORS[None]) for each in used)]

@@ -2,7 +2,7 @@
 
 from tfdpnorm.privacy import epsilons
 from tfdpnorm.privacy.rounding import ceil_text
-from tfdpnorm.privacy.words import unit_of
+from tfdpnorm.privacy.words import number, unit_of
 
 _ACCOUNTANTS = {
     "rdp": "Renyi differential privacy (RDP)",
@@ -22,18 +22,18 @@ def mechanism(ledger):
     elif plan.sampling == "poisson":
         sampling = (
             f"Poisson: each {unit.one} enters each batch independently with probability q = "
-            f"{plan.sampling_rate:.6g} ({batch} expected), and takes a slot at random"
+            f"{plan.sampling_rate:.6g} ({batch} expected), and is put into a random slot"
         )
     else:
         sampling = f"{plan.sampling}, {batch}"
     if plan.most_per_person is not None:
         sampling += (
-            f". Of a person in a batch there is the mean gradient of up to {plan.most_per_person} "
+            f". A person in a batch contributes the mean gradient of up to {plan.most_per_person} "
             "of their rows, clipped once"
         )
     return [
         f"DP-SGD (Abadi et al. 2016): each update releases the sum of clipped gradients of a "
-        f"random batch, with Gaussian noise. {plan.steps} updates are planned.",
+        f"random batch, with Gaussian noise. Planned: {number(plan.steps, 'update')}.",
         f"Sampling: {sampling}.",
         f"Noise and clipping: noise multiplier z = {plan.noise_multiplier!r}, l2 clipping norm C = "
         f"{plan.l2_norm_clip!r}.",
@@ -48,7 +48,8 @@ def _rounding(ledger):
         return []
     return [
         f"Rounding: the standard deviation of the noise is z C (1 + {ceil_text(more, 2)}), since "
-        f"rounding lets one {unit_of(ledger).one} move the computed sums by that much more than C."
+        f"with rounding, one {unit_of(ledger).one} can change the computed sums by that much more "
+        "than C."
     ]
 
 
@@ -60,9 +61,9 @@ def _statistics(plan):
         f"z_g = {plan.gradient_noise_multiplier:.6g}. From the same batch it also releases "
         f"{plan.statistics_queries} sums of truncated activations and of their squares, for the "
         "running averages of normalisation layers, with noise multiplier z_s = "
-        f"{plan.statistics_noise_multiplier:.6g} each. These take a share of "
-        f"{plan.statistics_budget_share!r} of the privacy loss of the update. All of the sums "
-        "compose to one with noise multiplier z."
+        f"{plan.statistics_noise_multiplier:.6g} each. These account for "
+        f"a share of {plan.statistics_budget_share!r} of the privacy loss of the update. Together "
+        "the sums compose to one with noise multiplier z."
     ]
 
 
@@ -76,13 +77,13 @@ def accounting(ledger, person):
         *search(ledger),
     ]
     if person is not None:
-        by = "the lemma for groups, over the Renyi divergences of the search"
+        by = "the group privacy lemma, over the Renyi divergences of the search"
         if ledger.state.search is None:
             by = (
                 "PLD of the mixture of Gaussians with a binomial number of the person's examples "
-                "in each batch (Ganesh 2024), or the lemma for groups, whichever is tighter"
+                "in each batch (Ganesh 2024), or the group privacy lemma, whichever is tighter"
             )
-        lines.append(f"Persons with several examples: by {by}.")
+        lines.append(f"Persons with several examples: computed by {by}.")
     reason = epsilons.persons_unavailable(ledger.state)
     if ledger.most_rows_per_person is not None and reason is not None:
         lines.append(reason)
@@ -93,7 +94,7 @@ def accountant(ledger):
     plan = ledger.plan
     by = f"Accountant: {_ACCOUNTANTS[plan.accountant]}, dp-accounting"
     if plan.accountant == "pld" and 0 < ledger.updates < plan.steps:
-        by += "; before the last update it reports the epsilon of a slightly later one, never less"
+        by += "; before the last planned update it reports the epsilon of a slightly later one"
     return f"{by}."
 
 
@@ -101,10 +102,10 @@ def updates_made(ledger):
     state, updates, planned = ledger.state, ledger.updates, ledger.plan.steps
     if state.lost_updates:
         return [
-            f"Updates: T = {updates} spent, of {planned} planned; the present weights have seen "
-            f"{state.position}."
+            f"Updates: T = {updates} spent, of {planned} planned; the present weights are the "
+            f"result of {state.position}."
         ]
-    return [f"Updates: T = {updates} done of {planned} planned."]
+    return [f"Updates: T = {updates} made, of {planned} planned."]
 
 
 def _earlier(plan):
@@ -115,9 +116,9 @@ def _earlier(plan):
     return [
         "Includes: earlier phases of the training on the same data, releases at sampling rate q, "
         f"noise multiplier z: {'; '.join(listed)}. The epsilon is that of all phases composed. It "
-        "presumes that what came out of a phase decided neither the noise, the sampling rate and "
-        "the number of updates of a later one nor when it ended, and that no validation example is "
-        "a training example of any phase."
+        "assumes that the results of a phase influenced neither the settings (noise, sampling "
+        "rate, number of updates) of a later phase nor the time at which it ended, and that no "
+        "validation example is a training example of any phase."
     ]
 
 
@@ -130,19 +131,19 @@ def search(ledger):
     lines = []
     if plan.is_composed:
         lines.append(
-            f"Search: this run is one of at most {plan.in_words}, whose settings may follow from "
-            "the scores of those before. The epsilon is that of all of them composed, so that all "
-            "their weights and noised scores may be released. One trial alone would have epsilon "
-            f"{alone}."
+            f"Search: this run is one of at most {plan.in_words}, whose settings may depend on "
+            "the scores of earlier trials. The epsilon is that of all of them composed, so that "
+            "all their weights and noisy scores may be released. One trial alone would have "
+            f"epsilon {alone}."
         )
     else:
         composed = ceil_text(plan.composed_epsilon(delta))
         lines.append(
             "Search: this run is the best of a random number of trials with random settings "
             f"({plan.in_words}), drawn in secret and independently of the data (Papernot and "
-            "Steinke 2022). The epsilon includes the choice. It presumes that nothing of the other "
-            "trials is released: no weights, no scores, not how many there were; and that no data "
-            "decided when a process of the search died. One trial alone "
+            "Steinke 2022). The epsilon includes the choice. It assumes that nothing about the "
+            "other trials is released (weights, scores, their number), and that the data did not "
+            "influence when a process of the search ended. One trial alone "
             f"would have epsilon {alone}, and {plan.expected_trials:g} of them, all released, "
             f"{composed}."
         )

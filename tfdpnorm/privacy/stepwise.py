@@ -10,8 +10,8 @@ import math
 def gaussian_noise(epsilon, delta):
     """The noise ratio of the classical Gaussian theorem (Dwork & Roth 2014, Theorem A.1).
 
-    The theorem is proved for epsilon < 1 only. Well beyond, it asks for too little: at epsilon = 10
-    the mechanism has up to four times the delta, at epsilon = 20 up to 150 times.
+    The theorem is verified for epsilon < 1 only. Well beyond, it asks for too little: at epsilon =
+    10 the mechanism has up to four times the delta, at epsilon = 20 up to 150 times.
 
     Args:
         epsilon: > 0.
@@ -26,7 +26,7 @@ def gaussian_epsilon(noise_ratio, delta):
 
 
 def amplified(epsilon, sampling_rate):
-    """log(1 + q (exp(epsilon) - 1)): epsilon of a mechanism on a Poisson-sampled lot.
+    """log(1 + q (exp(epsilon) - 1)): epsilon of a mechanism on a Poisson-sampled batch.
 
     Li, Qardaji & Su (2012), Theorem 1, for adding or removing an example; delta becomes q delta.
     It holds for replacing one, too, where epsilon and delta hold for both adjacencies: by Balle,

@@ -6,8 +6,8 @@ Dong, Long & Su 2020), and what T updates learn is to be told from their noise b
     N q sqrt(T) / z  =  N mu / (z sqrt(exp(1/z^2) - 1)).
 
 So the budget and N fix that, up to the last factor, which is 0.76 of its limit at z = 1, 0.94 at
-z = 2 and 0.97 at z = 3: larger lots bring hardly more than those at which z is 3. That is how large
-lots are here, as far as the time allows; what is left to choose is the number of updates.
+z = 2 and 0.97 at z = 3: larger batches bring hardly more than those at which z is 3. That is how
+large batches are here, as far as the time allows; what is left to choose is the number of updates.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ _FEWEST_EPOCHS, _MOST_EPOCHS, _MOST_EXAMPLES = 4.0, 30.0, 2_000_000
 _LARGEST_MU = 10.0
 
 _GIVEN = "as given"
-_LOTS = "larger lots hardly lessen the noise beside what is learnt"
+_LOTS = "larger batches hardly lessen the noise beside what is learnt"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,9 +61,9 @@ def suggest_plan(
     Args:
         budget: `PrivacyBudget`.
         num_examples: N >= 1; persons, with `most_per_person`.
-        epochs: How often an example is drawn in the mean, > 0; not beside both others.
+        epochs: How often an example is drawn on average, > 0; not beside both others.
         steps: Number of updates >= 1.
-        expected_batch_size: Expected lot size, > 0 and at most N.
+        expected_batch_size: Expected batch size, > 0 and at most N.
         l2_norm_clip: C, a number > 0.
         most_per_person: As in `PrivacyPlan`.
 
@@ -105,10 +105,10 @@ def suggest_plan(
 
 
 class _Length:
-    """How many updates of what lots, and why.
+    """How many updates of what batches, and why.
 
     Attributes:
-        lot: Expected lot size.
+        lot: Expected batch size.
         updates: T.
         reasons: See `SuggestedPlan`.
     """
@@ -123,7 +123,7 @@ class _Length:
             if epochs is None:
                 epochs = self._within(max((_PER_MU * mu) ** 2 / q, _FEWEST_STEPS * q))
             steps = updates_of_epochs(epochs, q)
-            of_steps = f"{epochs:.3g} epochs of lots of this size"
+            of_steps = f"{epochs:.3g} epochs of batches of this size"
         elif steps is None:
             steps, of_steps = self._updates(epochs)
         if lot is None:

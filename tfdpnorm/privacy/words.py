@@ -42,6 +42,11 @@ def unit_of(ledger):
     return _UNITS[ledger.unit]
 
 
+def number(count, noun):
+    """A count with its noun, such as "1 update" and "2 updates"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def item(text):
     """Returns a line of a list."""
     return f"- {text}"
@@ -59,13 +64,13 @@ def counted(ledger):
     if state.search is not None:
         return f"the search that chose this model ({state.search.in_words}), with all its updates"
     updates = plan.steps if state.is_held_to_plan else state.updates
-    parts = [f"{updates} updates of the weights"]
+    parts = [number(updates, "update") + " of the weights"]
     if state.lost_updates:
-        parts.append(f"{state.lost_updates} of them lost by crashes")
+        parts.append(f"{state.lost_updates} of them lost in crashes")
     if plan.statistics_queries:
         parts.append("the running averages of normalisation layers")
     if state.queries():
-        parts.append(f"{state.queries()} noisy answers about validation examples")
+        parts.append(number(state.queries(), "noisy answer") + " about validation examples")
     if plan.earlier:
-        parts.append(f"{len(plan.earlier)} earlier phases of the training")
+        parts.append(number(len(plan.earlier), "earlier phase") + " of the training")
     return ", ".join(parts)

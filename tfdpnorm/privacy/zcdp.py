@@ -7,8 +7,8 @@
     epsilon' = log(1 + q (exp(epsilon_i) - 1)),  delta' = q delta_i
 
 so a noise ratio s that is enough without sampling is turned into an epsilon' of one update by the
-Gaussian theorem, this into an epsilon_i on the lot by amplification, and this into the noise ratio
-that is used, by the Gaussian theorem again. Three things are wrong with it:
+Gaussian theorem, this into an epsilon_i on the batch by amplification, and this into the noise
+ratio that is used, by the Gaussian theorem again. Three things are wrong with it:
 
 * Sampling does not amplify zCDP: the largest divergence over its order stays 1 / (2 s^2).
 * The Gaussian theorem is used backwards. That a mechanism is (epsilon', delta')-DP at one delta'
@@ -29,7 +29,7 @@ from tfdpnorm.privacy.stepwise import amplified, gaussian_epsilon, gaussian_nois
 
 
 def step_budget(epsilon, delta, sampling_rate, updates, step_delta=None):
-    """What one update may spend on its lot, according to the paper.
+    """What one update may spend on its batch, according to the paper.
 
     Args:
         epsilon: > 0 and finite.

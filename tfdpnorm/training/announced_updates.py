@@ -10,10 +10,11 @@ from tfdpnorm.privacy.entries import Updates
 
 
 class BatchesInUse:
-    """Follows which lots the updates of a `PrivateModel` are made on, and voids for others.
+    """Follows which batches the updates of a `PrivateModel` are made on, and voids for others.
 
-    The accountant counts updates on Poisson-sampled lots, each used once. That is known of the lots
-    that `fit` prepares, read by the one iterator that Keras makes for them. Of anything else it is
+    The accountant counts updates on Poisson-sampled batches, each used once. That is known of the
+    batches that `fit` prepares, read by the one iterator that Keras makes for them. Of anything
+    else it is
     not: a training function or a training step that is called by hand, on whatever it is given.
 
     Args:
@@ -36,14 +37,11 @@ class BatchesInUse:
     def check_free(self):
         """Raises ValueError while `fit` is running, in a callback or in another thread."""
         if self.is_training:
-            raise ValueError(
-                "Expected one fit() at a time, got another one while fit() runs. Call it when that "
-                "has returned."
-            )
+            raise ValueError("fit() is already running. Wait until it returns.")
 
     @contextlib.contextmanager
     def of_fit(self):
-        """Context of the training in `fit`, which voids by itself for lots that are not ours."""
+        """Context of the training in `fit`, which voids by itself for batches that are not ours."""
         self._iterator, self.is_training = None, True
         try:
             yield
@@ -61,7 +59,7 @@ class BatchesInUse:
 
     @contextlib.contextmanager
     def execution(self, iterator):
-        """Context of an execution of the training function, which reads lots from an iterator."""
+        """Context of an execution of the training function, which reads batches."""
         if self.is_training and self._iterator is None and not self._are_given:
             self._iterator = iterator
         if self._are_given or self._iterator is not iterator:
@@ -73,13 +71,13 @@ class BatchesInUse:
             self.executes = before
 
     def check_counted(self, made, counted):
-        """Voids the guarantee if more updates were made than the ledger was told of."""
+        """Invalidates the guarantee if more updates were made than the ledger was told of."""
         if made > counted:
             self._void(self.BY_HAND)
 
     @as_written
     def check_step(self):
-        """Voids the guarantee unless the step that runs, or is traced, is part of an execution."""
+        """Invalidates the guarantee unless the present step is part of an execution."""
         if not self.executes:
             self._void(self.BY_HAND)
 

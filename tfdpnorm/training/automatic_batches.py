@@ -3,7 +3,7 @@
 They decide how many slots an update has, and so have to be known before the ledger is begun.
 Nothing of the private examples decides them: the clipped sum of a few *synthetic* rows is computed,
 from the shapes that the model takes, with the memory that the machine has. A run that is resumed
-goes on with the rows that it began with.
+continues with the rows that it began with.
 """
 
 import contextlib
@@ -148,7 +148,7 @@ def _left_megabytes():
 
 
 def _rows_of_run(run_dir):
-    """The rows that the run in a folder goes on with; None for one that begins."""
+    """The rows that the run in a folder continues with; None for one that begins."""
     if run_dir is None or not run_dir.resume:
         return None
     state, _ = last_whole_state(pathlib.Path(run_dir.path))

@@ -55,7 +55,7 @@ class EngineInUse:
         model: The Keras model.
         views: `tfdpnorm.training.views.Views` of its rows.
         engine: `tfdpnorm.gradients.engines.registry.Engine`.
-        may_change: Whether nobody has asked for this engine.
+        may_change: Whether no one has asked for this engine.
 
     Attributes:
         now: The `Engine`.
@@ -229,7 +229,7 @@ def lot_specs(model, rows, per_person=None):
 
 
 def _refused(model, parts, plan, specs, validate):
-    """What a step refuses, a ValueError; None if it goes through.
+    """What a step rejects, a ValueError; None if it goes through.
 
     Also None for errors that are not this library's: those of the model's own code are shown best
     where the user calls it.

@@ -4,6 +4,8 @@ import math
 import warnings
 from typing import NamedTuple
 
+from tfdpnorm.errors import PrivacyWarning
+
 
 class Epochs(NamedTuple):
     """What `fit` tells Keras of the updates to come.
@@ -32,7 +34,7 @@ def epochs_to_train(
         epochs: As in `fit`.
         steps_per_epoch: As in `fit`.
         initial_epoch: As in Keras; None if it was not given.
-        sampled_here: Whether the lots are drawn by this library, so that an epoch has a length.
+        sampled_here: Whether the batches are drawn by this library, so that an epoch has a length.
     """
     first_step, left = 0, ledger.state.remaining_updates
     if sampled_here:
@@ -55,6 +57,7 @@ def epochs_to_train(
             f"Of epochs={epochs}, {possible - initial_epoch} can be trained: {left} updates are "
             f"left of {ledger.plan.steps} planned in make_plan(steps=...), and an epoch takes "
             f"{steps_per_epoch}. Training stops there.",
+            PrivacyWarning,
             stacklevel=3,
         )
     return Epochs(initial_epoch, first_step, epochs, steps_per_epoch)

@@ -40,7 +40,7 @@ def own_words(error):
 def without_private_values():
     """Context in which errors about values in a graph are raised without what they say of them.
 
-    TensorFlow shows labels that a loss refuses, ids that an embedding does not know, and what an
+    TensorFlow shows labels that a loss rejects, ids that an embedding does not know, and what an
     assertion compared. Tracebacks end in logs and reports.
     """
     try:

@@ -38,7 +38,7 @@ def checked_batches(private, streams, x, y, arguments):
         arguments: Dict of the further arguments of `fit`; sample weights are taken out of it.
 
     Raises:
-        ValueError: for data, arguments or layers that private training refuses.
+        ValueError: for data, arguments or layers that private training rejects.
     """
     plan, weights = private.plan, arguments.get("sample_weight")
     check_sample_weight(weights)
@@ -76,7 +76,7 @@ def checked_batches(private, streams, x, y, arguments):
 
 
 def _blank(array):
-    """A row [1, ...] that is nobody's."""
+    """A row [1, ...] that is no one's."""
     shape = (1, *array.shape[1:])
     return np.full(shape, "") if array.dtype == object else np.zeros(shape, array.dtype)
 
@@ -89,7 +89,7 @@ def _by_output(y, names):
 
 
 def _without_wrong_labels(lot, expected, names):
-    """A lot whose examples with labels that the loss does not take count as nothing.
+    """A batch whose examples with labels that the loss does not take count as nothing.
 
     They get the weight NaN, so that their gradients are not finite. An error would tell of them,
     after updates that were released.
@@ -114,7 +114,7 @@ def _without_wrong_labels(lot, expected, names):
 
 
 def is_sampled_by_this_library(batches):
-    """Whether nothing but `PoissonBatches` decides which examples are in a lot.
+    """Whether nothing but `PoissonBatches` decides which examples are in a batch.
 
     Args:
         batches: `PoissonBatches`, or of a class derived from it, which may sample otherwise.
@@ -124,7 +124,7 @@ def is_sampled_by_this_library(batches):
 
 
 def prepared_lots(private, batches, noise, loss):
-    """Returns the dataset of lots, after all that must be known of it before the first update.
+    """Returns the dataset of batches, after all that must be known of it before the first update.
 
     Makes the randomized check if one was asked for, and the variables of optimizer and metrics: a
     training step that makes any in its trace is traced twice.

@@ -7,6 +7,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.dtypes import widened
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.keras_compat.graphs import as_written, converted, users_code_converted
 from tfdpnorm.keras_compat.layers import keras_mask
 
@@ -162,7 +163,7 @@ def _without_ignored(loss, y, predictions):
 def _completed(structure, names, value=None):
     """A dict with a value for each of the model's outputs that it has none for; as Keras reads it.
 
-    What goes by another name is left in it, to be refused.
+    What goes by another name is left in it, to be rejected.
     """
     if not isinstance(structure, dict) or names is None or not set(structure) <= set(names):
         return structure
@@ -191,7 +192,7 @@ def _function(loss):
 
 
 def _check_rows_apart(loss, y, predictions):
-    """Refuses a loss that broadcasts targets across rows.
+    """Rejects a loss that broadcasts targets across rows.
 
     Targets [rows] beside predictions [rows, outputs] are an error of TensorFlow's, but for as many
     outputs as rows: then each row's loss would be taken against all rows' targets. It is tried with
@@ -224,9 +225,9 @@ def _check_rows_apart(loss, y, predictions):
         return  # Refused where its value is used.
     first, other, again = (values[0] for values in tried)
     if np.allclose(first, again, equal_nan=True) and not np.allclose(first, other, equal_nan=True):
-        raise ValueError(
-            "Expected a loss that takes each row by itself, got one that compares rows with other "
-            f"rows, for {given}. {_MIXES_ROWS if alike else _GIVE_SHAPE}"
+        raise PrivacyError(
+            "Expected a loss that treats each example separately, got one that compares examples "
+            f"with each other, for {given}. {_MIXES_ROWS if alike else _GIVE_SHAPE}"
         )
 
 
@@ -252,7 +253,7 @@ def _name(loss):
 def _values(loss, y, predictions):
     values = tf.convert_to_tensor(_function(loss)(y, predictions))
     if values.shape.rank == 0 or not values.shape[:1].is_compatible_with(predictions.shape[:1]):
-        raise ValueError(
+        raise PrivacyError(
             f"Expected the loss {_name(loss)!r} to give one value per example, shape [rows], got "
             f"shape {tuple(values.shape)} for predictions of shape {tuple(predictions.shape)}. A "
             "loss that is reduced over the batch cannot be clipped per example: remove the "

@@ -1,13 +1,16 @@
 """The way from a Keras model to private training: check, plan, assemble."""
 
+from __future__ import annotations
+
 import dataclasses
 import warnings
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from tensorflow import keras
 
 from tfdpnorm import arguments
 from tfdpnorm.choices import AUTO
+from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.gradients import Clipping
 from tfdpnorm.gradients.contributions.row_sums import sums_on_cpu
 from tfdpnorm.gradients.contributions.sums_on_gpu import sums_on_gpu
@@ -56,50 +59,44 @@ from tfdpnorm.training.update import Update
 from tfdpnorm.training.views import Views
 from tfdpnorm.training.workers import FollowsChief
 
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+    from typing import Any
+
+    import tensorflow as tf
+
+    from tfdpnorm.privacy.budget import PrivacyBudget
+
 
 def make_private(
-    model,
-    plan=None,
+    model: keras.Model | str | os.PathLike,
+    plan: PrivacyPlan | None = None,
     *,
-    budget=None,
-    num_examples=None,
-    epochs=None,
-    clipping=None,
-    public_batch=None,
-    views=None,
-    engine=None,
-    physical_batch_size=None,
-    noise_generator="philox",
-    insecure_seed=None,
-    run_dir=None,
-    validate=True,
-    convert=None,
-    strategy=None,
-    most_rows_per_person=None,
-    declaration=None,
-):
+    budget: PrivacyBudget | None = None,
+    num_examples: int | None = None,
+    epochs: float | None = None,
+    clipping: Clipping | None = None,
+    public_batch: Any = None,
+    views: Views | None = None,
+    engine: str | None = None,
+    physical_batch_size: int | str | None = None,
+    noise_generator: str = "philox",
+    insecure_seed: int | None = None,
+    run_dir: RunDir | str | os.PathLike | None = None,
+    validate: bool | str = True,
+    convert: str | Mapping[str, Any] | None = None,
+    strategy: tf.distribute.Strategy | None = None,
+    most_rows_per_person: int | None = None,
+    declaration: Declaration | None = None,
+) -> PrivateModel:
     """Makes a Keras model trainable under differential privacy.
 
     The model is wrapped, not copied: training changes its weights. With `convert`, a converted copy
     is.
 
-        budget = tfdpnorm.PrivacyBudget(epsilon=3, delta=1e-5)
-        private = tfdpnorm.make_private(model, budget=budget, num_examples=len(x))
-        private.compile("adam", "sparse_categorical_crossentropy")
-        private.fit(x, y)
-        print(private.privacy_statement())
-
     Without a plan, all settings that are not given follow from rules, see `tfdpnorm.suggest`; the
-    `suggestion` of what is returned has them, with reasons. With a plan they are yours:
-
-        plan = tfdpnorm.make_plan(
-            num_examples=60_000,
-            expected_batch_size=1024,
-            steps=1_000,
-            l2_norm_clip=1.0,
-            budget=tfdpnorm.PrivacyBudget(epsilon=3, delta=1e-5),
-        )
-        private = tfdpnorm.make_private(model, plan)
+    attribute `suggestion` of the result has them, with reasons. With a plan, you choose them.
 
     Args:
         model: A Sequential, functional or subclassed Keras model; with `convert`, or the path of
@@ -109,7 +106,7 @@ def make_private(
             have it made by rule from the next three.
         budget: `tfdpnorm.PrivacyBudget`, without a plan.
         num_examples: N, the number of training examples, without a plan.
-        epochs: How often an example is drawn in the mean, without a plan; None for a usual number.
+        epochs: How often an example is drawn on average, without a plan; None for a usual number.
         clipping: `tfdpnorm.Clipping`, how the gradient of each example is clipped to the plan's
             norm: as one vector unless told.
         public_batch: [M, ...] rows that are not private, for `PublicBatchNormalization` layers; or
@@ -118,21 +115,22 @@ def make_private(
         engine: How clipped sums are computed, one of `tfdpnorm.training.ENGINES`; all give the same
             sum. None takes "book_keeping", the fastest; or "per_example" where that cannot be:
             with statistics "example", with "lot" and its full gradient, and, with a warning of what
-            it costs, where book-keeping has no rule or per-example independence is not proved for
+            it costs, where book-keeping has no rule or per-example independence is not verified for
             it. The shapes of the model's inputs have to be known then: call a subclassed model on
             a batch before, or `build(shape)`.
-        physical_batch_size: Rows that go through the model at once; smaller than a lot saves
-            memory and changes nothing else. None for a whole lot at once; "auto" for as many as
+        physical_batch_size: Rows that go through the model at once; smaller than a batch saves
+            memory and changes nothing else. None for a whole batch at once; "auto" for as many as
             there is memory for, found by trials on synthetic rows, and said in a line.
         noise_generator: "philox", or "shake256", a cryptographic generator: slower, some 20 ms for
             each million weights, and not to be compiled by XLA. With both, what is released lies on
             a grid and has the distribution that the accountant assumes (docs/exact_noise.md).
-            "fast" saves some 3 ms for each million weights; somebody who knows two candidate sums
-            can tell from the bits of a single update which of them it was, whatever epsilon says.
-        insecure_seed: For tests: makes noise and sampled lots repeatable. No guarantee holds.
+            "fast" saves some 3 ms for each million weights; an attacker who
+            knows two candidate sums can tell from the bits of a single update which of them it was,
+            whatever epsilon says.
+        insecure_seed: For tests: makes noise and sampled batches repeatable. No guarantee holds.
         run_dir: Folder for the ledger and for checkpoints; or `tfdpnorm.RunDir`, to resume the run
             that it holds. None keeps both in memory.
-        validate: How per-example independence is made sure of. True: before the first update it is
+        validate: How per-example independence is ensured. True: before the first update it is
             verified from the graph of the step, for engine "book_keeping", or holds by
             construction, for "per_example". Models that cannot be verified are rejected. "probe":
             before the first update the model, its loss and its augmentation are run on a few
@@ -160,6 +158,23 @@ def make_private(
             model, for one with a `train_step` or the like of its own, for one in the scope of a
             `tf.distribute.Strategy`, and for models in which one example changes the gradient of
             another.
+        PrivacyError: if per-example independence cannot be verified, or the run of `run_dir` is
+            another one.
+
+    Warns:
+        PrivacyWarning: where training continues, but no guarantee holds or little is learnt.
+
+    Example::
+
+        private = tfdpnorm.make_private(
+            model, budget=budget, num_examples=len(x), public_batch="synthetic"
+        )
+        private.compile("adam", "sparse_categorical_crossentropy")
+        private.fit(x, y, epochs=1, verbose=0)
+        print(private.privacy_statement())
+
+        # With settings of your own:
+        private = tfdpnorm.make_private(model, plan, public_batch=public_rows)
     """
     _check_one_of(plan, budget=budget, num_examples=num_examples, epochs=epochs)
     _check_settings(
@@ -265,7 +280,7 @@ def make_private(
 
 
 def _check_one_of(plan, **instead):
-    """Refuses a plan beside what makes one, and neither of them."""
+    """Rejects a plan beside what makes one, and neither of them."""
     given = [name for name, value in instead.items() if value is not None]
     if plan is None:
         if instead["budget"] is None or instead["num_examples"] is None:
@@ -285,7 +300,7 @@ def _check_one_of(plan, **instead):
     )
     if plan.sampling != "poisson":
         raise ValueError(
-            f'Expected a plan with sampling="poisson", as lots are sampled here, got '
+            f'Expected a plan with sampling="poisson", as batches are sampled here, got '
             f"{plan.sampling!r}. Leave it out."
         )
 
@@ -293,7 +308,7 @@ def _check_one_of(plan, **instead):
 def _check_settings(
     noise_generator, insecure_seed, physical_batch_size, validate, most_rows_per_person
 ):
-    """Refuses values that no model could be trained with."""
+    """Rejects values that no model could be trained with."""
     check_runs_eagerly()
     arguments.choice("noise_generator", noise_generator, GENERATORS)
     number = None if _is_auto(physical_batch_size) else physical_batch_size
@@ -353,9 +368,9 @@ def _check_is_trainable_here(model):
             f"{type(model).__name__} of the package {package}."
         )
     if any(isinstance(x, PrivateModel) for x in (model, *sublayers(model))):
-        raise ValueError(
-            "Expected a Keras model, got one from make_private(), or one that holds such a model. "
-            "Pass private.model, and add the epsilon of both: each ledger counts its own updates."
+        raise PrivacyError(
+            "The model comes from make_private(), or holds such a model. Pass private.model, and "
+            "add the epsilons of both: each ledger records only its own updates."
         )
     check_no_own_steps(model)
     check_no_dynamic_layers(model)
@@ -383,7 +398,7 @@ class _Parts(NamedTuple):
 
 
 def _parts_of(model, plan, *, conversion, clipping, public, views, engine, validate):
-    """Returns the `_Parts` for a model; refuses what does not fit together."""
+    """Returns the `_Parts` for a model; rejects what does not fit together."""
     asked_for = None if engine is None else engine_named(engine)
     check_known_layers(model, will_be_proved=validate is True, conversion=conversion)
     synthetic_rows = None
@@ -431,11 +446,11 @@ def _no_guarantee_because(streams, insecure_seed):
     reasons = []
     if streams.mode == "lot":
         reasons.append(
-            'statistics="lot" lets every example of a lot move the gradients of all the others, so '
-            "that clipping does not bound what one example changes"
+            'statistics="lot" lets every example of a batch change the gradients of all others, so '
+            "that clipping does not bound the effect of one example"
         )
     if insecure_seed is not None:
-        reasons.append("the noise and the lots come from a seed that is not secret")
+        reasons.append("the noise and the batches come from a seed that is not secret")
     return tuple(reasons)
 
 
@@ -444,6 +459,7 @@ def _warn_of_tensor_float_32():
         warnings.warn(
             "TensorFloat-32 is switched off in this process: it would round the norms that "
             "gradients are clipped by. For speed, use the policy mixed_float16 or mixed_bfloat16.",
+            PrivacyWarning,
             stacklevel=3,
         )
 

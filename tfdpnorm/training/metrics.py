@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.errors import PrivacyWarning
 from tfdpnorm.keras_compat.layers import keras_mask, with_keras_mask
 from tfdpnorm.keras_compat.training import loss_means
 
@@ -196,6 +197,7 @@ class WarnsOfNonfinite(keras.callbacks.Callback):
                 "a smaller loss scale, clipping=Clipping(loss_scale=...), which is "
                 f"{self._private.loss_scale:g}, or the policy float32 or mixed_bfloat16. This "
                 "message depends on the private data; keep it with them.",
+                PrivacyWarning,
                 stacklevel=2,
             )
 

@@ -1,9 +1,17 @@
 """NAdam with the momentum schedule of Dozat (2016), as PyTorch has it."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.variables import raw
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
 
 @keras.utils.register_keras_serializable("tfdpnorm")
@@ -31,20 +39,20 @@ class NAdam(keras.optimizers.SGD):
 
     def __init__(
         self,
-        learning_rate=2e-3,
-        beta_1=0.9,
-        beta_2=0.999,
-        epsilon=1e-8,
-        momentum_decay=4e-3,
-        name="nadam",
-        **kwargs,
-    ):
+        learning_rate: float | keras.optimizers.schedules.LearningRateSchedule = 2e-3,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-8,
+        momentum_decay: float = 4e-3,
+        name: str = "nadam",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(learning_rate, name=name, **kwargs)  # SGD keeps nothing of its own
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
         self.momentum_decay = momentum_decay
         self._kept = {}
 
-    def build(self, var_list):
+    def build(self, var_list: Sequence[tf.Variable]) -> None:
         """Makes the means of gradients and of their squares, and the product of momenta so far."""
         super().build(var_list)
         for variable in var_list:
@@ -57,7 +65,9 @@ class NAdam(keras.optimizers.SGD):
                 self.add_variable(shape=(), initializer="ones", name="momenta"),
             )
 
-    def update_step(self, gradient, variable, learning_rate=None):
+    def update_step(
+        self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: Any = None
+    ) -> None:
         """Makes the step of a variable."""
         variable = raw(variable)
         dtype = variable.dtype
@@ -76,7 +86,7 @@ class NAdam(keras.optimizers.SGD):
         ahead = next_momentum / (1 - product * next_momentum) * mean
         variable.assign_sub(rate * (now + ahead) / size)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         """Returns the arguments."""
         config = super().get_config()
         config.pop("momentum"), config.pop("nesterov")

@@ -1,4 +1,4 @@
-"""The statistics of a lot that `NoisedBatchNormalization` layers learn, released with noise."""
+"""The statistics of a batch that `NoisedBatchNormalization` layers learn, released with noise."""
 
 import math
 
@@ -23,7 +23,7 @@ def noised_layers(model):
 
 
 class NoisedStatistics:
-    """Sums of a lot's row moments, noised in one draw with the sum of its clipped gradients.
+    """Sums of a batch's row moments, noised in one draw with the sum of its clipped gradients.
 
     For each layer of K channels a row adds two vectors, a = mean z and b = mean z^2 over its
     positions, whose coordinates are bounded by C' and C'^2 whatever the row holds (see
@@ -39,7 +39,7 @@ class NoisedStatistics:
     factors are undone after the noise.
 
     Rows that are padding, or have a sample weight of 0 (at every step), add nothing. Sums are
-    divided by the *expected* lot size: where many weights are 0, averages lean to 0.
+    divided by the *expected* batch size: where many weights are 0, averages lean to 0.
 
     Args:
         model: A Keras model. Its layers are fixed here; nothing is done where it has none.
@@ -57,7 +57,7 @@ class NoisedStatistics:
         self._all = _all_layers(model)
 
     def joined(self, clipped, measured, weights, lot, row_moments, replicas):
-        """Puts the lot's statistics beside its clipped gradients.
+        """Puts the batch's statistics beside its clipped gradients.
 
         Args:
             clipped: List of tensors, the clipped sum by `measured`.
@@ -149,7 +149,7 @@ class NoisedStatistics:
         ]
 
     def _lot_sums(self, lot, row_moments, replicas):
-        """Sums over a lot's rows: for each layer the means and the means of squares, [channels]."""
+        """Sums over a batch's rows: for each layer means and means of squares, [channels]."""
         averages = self._averages()
         if lot.mask.shape[1] == 0:
             return [tf.zeros_like(average) for average in averages]
@@ -157,7 +157,7 @@ class NoisedStatistics:
         return [tf.cast(s, a.dtype) for s, a in zip(sums, averages, strict=True)]
 
     def _share_sums(self, row_moments, lot):
-        """Those of a share of a lot, a list of float64 tensors."""
+        """Those of a share of a batch, a list of float64 tensors."""
 
         def physical_sums(k):
             x, y, weight, mask = tf.nest.map_structure(lambda t: t[k], tuple(lot))
@@ -186,7 +186,7 @@ class NoisedStatistics:
         """Yields (mean, second moment) for each layer, [rows x views, channels].
 
         Raises:
-            ValueError: for a layer that was not called once, on the lot's rows.
+            ValueError: for a layer that was not called once, on the batch's rows.
         """
         for layer in self.layers:
             of_layer = [m for m in moments if m.layer is layer]

@@ -1,12 +1,14 @@
-"""Functions of one physical batch, which are proved as they are trained.
+"""Functions of one physical batch, which are verified as they are trained.
 
-In a step that is traced, such a function is traced by itself. Its graph is what is proved, and its
+In a step that is traced, such a function is traced by itself. Its graph is what is verified, and
+its
 graph is what the step calls: nothing that Python does differently the next time can come between
 the proof and the training.
 """
 
 import tensorflow as tf
 
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.gradients.refusals import refusal_of_engine
 from tfdpnorm.independence.verification.book_keeping import prove_traced
 from tfdpnorm.independence.verification.outputs import prove_outputs, prove_state
@@ -14,7 +16,7 @@ from tfdpnorm.keras_compat.graphs import as_written, traced
 
 
 class PhysicalBatches:
-    """Makes the functions of a physical batch that a step calls for each of a lot.
+    """Makes the functions of a physical batch that a step calls for each of a batch.
 
     Args:
         judge: Called with the `tfdpnorm.independence.Proof` of each function before
@@ -40,7 +42,7 @@ class PhysicalBatches:
             public: Tensors of the graph so far that `function` may read: they depend on no example.
             variables: Those that it differentiates by.
             can_be_proved: Whether the engine can be. Otherwise only its state is looked at.
-            reads_rows: Whether all layers are known to read rows of examples, and nobody waits for
+            reads_rows: Whether all layers are known to read rows of examples, and no one waits for
                 a proof: then an eager call needs no trace.
 
         Returns:
@@ -95,7 +97,7 @@ class PhysicalBatches:
 
 
 def _specs(lot):
-    """The specs of a physical batch of a lot, and P; None for P if a shape is not known."""
+    """The specs of a physical batch, and P; None for P if a shape is not known."""
     specs = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape[1:], t.dtype), tuple(lot))
     known = all(spec.shape.is_fully_defined() for spec in tf.nest.flatten(specs))
     return specs, specs[-1].shape[0] if known else None
@@ -115,4 +117,5 @@ def _check_other_size(function, specs, count):
             f"Expected a model that is not proved to run on {count + 1} rows as on {count}, so "
             f"that no axis is taken for that of the examples, got: {str(error).rstrip('.')}",
             'Use engine="per_example", which runs each example by itself.',
+            kind=PrivacyError,
         ) from error

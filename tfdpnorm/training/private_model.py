@@ -1,6 +1,9 @@
 """A Keras model that trains another one under differential privacy."""
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from tensorflow import keras
@@ -55,27 +58,50 @@ from tfdpnorm.training.session import Session
 from tfdpnorm.training.suggested_rate import OPTIMIZERS
 from tfdpnorm.training.wrapped_attributes import WrappedAttributes
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    import numpy as np
+    from numpy.typing import ArrayLike
+
+    from tfdpnorm.data.shared_lots import SharedLots
+    from tfdpnorm.noise.gaussian import GaussianNoise
+    from tfdpnorm.privacy.ledger import PrivacyLedger
+    from tfdpnorm.training.public_rows import Streams
+    from tfdpnorm.training.replicas import Replicas
+    from tfdpnorm.training.resume.resumption import Resumption, WithoutRunFolder
+    from tfdpnorm.training.update import Update
+
 
 class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
     """Trains a Keras model by DP-SGD; made by `tfdpnorm.make_private`.
 
-    One training step is one update: a Poisson-sampled lot, per-example gradients clipped to
-    `l2_norm_clip`, their sum noised once, divided by the *expected* lot size, and handed to the
+    One training step is one update: a Poisson-sampled batch, per-example gradients clipped to
+    `l2_norm_clip`, their sum noised once, divided by the *expected* batch size, and handed to the
     optimizer (Abadi et al. 2016, Algorithm 1). `compile` takes any Keras optimizer, `fit` any
     callback; `evaluate`, `predict` and `save` are those of the wrapped model.
 
     Privacy:
         The weights after `fit`, and everything computed from them, are (epsilon, delta)-DP as
         `privacy_statement()` says, which also names what is left out: the loss and the metrics
-        that `fit` prints on the training data are not noised.
+        that `fit` prints on the training data have no noise.
 
     Attributes:
         model: The wrapped Keras model; trained in place.
         plan: The `tfdpnorm.privacy.PrivacyPlan`.
-        ledger: The `tfdpnorm.privacy.PrivacyLedger`: what has been spent.
+        ledger: The `tfdpnorm.privacy.PrivacyLedger`: the budget spent.
         session: The `Session`: whose weights, optimizer and data these are.
         conversion: `tfdpnorm.convert.ConversionReport`, with `make_private(..., convert=...)`.
         suggestion: `tfdpnorm.training.Suggestion`, of a `make_private` without a plan, or None.
+
+    Example::
+
+        private = tfdpnorm.make_private(model, plan, public_batch=public_rows)
+        private.compile(keras.optimizers.SGD(0.1), "sparse_categorical_crossentropy")
+        history = private.fit(x, y, verbose=0)
+        print(history.history["epsilon"], private.privacy_statement())
+        private.save("model.keras")
     """
 
     how_to_save = (
@@ -85,17 +111,17 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
 
     def __init__(
         self,
-        model,
+        model: keras.Model,
         *,
-        ledger,
-        streams,
-        update,
-        noise,
-        physical_batch_size,
-        validate,
-        resumption,
-        replicas,
-    ):
+        ledger: PrivacyLedger,
+        streams: Streams,
+        update: Update,
+        noise: GaussianNoise,
+        physical_batch_size: int | None,
+        validate: bool | str,
+        resumption: Resumption | WithoutRunFolder,
+        replicas: Replicas,
+    ) -> None:
         # float32 for the wrapper itself: under mixed_float16 Keras would otherwise wrap the
         # optimizer in dynamic loss scaling, which one overflowing record would move un-noised.
         super().__init__(name=f"private_{model.name}", dtype="float32")
@@ -126,7 +152,14 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
 
     # What Keras asks of a model
 
-    def compile(self, optimizer="rmsprop", loss=None, metrics=None, loss_weights=None, **kwargs):
+    def compile(
+        self,
+        optimizer: str | keras.optimizers.Optimizer = "rmsprop",
+        loss: Any = None,
+        metrics: Any = None,
+        loss_weights: Any = None,
+        **kwargs: Any,
+    ) -> None:
         """Configures training; as `keras.Model.compile`.
 
         Args:
@@ -185,16 +218,16 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
             optimizer=optimizer, loss=loss, loss_weights=loss_weights, metrics=metrics, **kwargs
         )
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: Any, training: bool | None = None) -> Any:
         with changes_no_variable(self.model):
             return self.forward(inputs, training)
 
-    def forward(self, inputs, training=None):
+    def forward(self, inputs: Any, training: bool | None = None) -> Any:
         """As a call, for checks that look themselves for variables that it changes."""
         statistics = self._streams.public_pass(training=training)
         return self._streams.forward(inputs, statistics, training=bool(training))
 
-    def train_step(self, data):
+    def train_step(self, data: Any) -> dict:
         self.session.batches.check_step()
         lot = data if isinstance(data, Lot) else one_physical_batch(data, self.plan)
         if lot.y is None:
@@ -206,8 +239,8 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         apart.check(self.metrics)
         return self.get_metrics_result()
 
-    def clipped_sum(self, lot):
-        """The sum of clipped gradients over a lot, before any noise.
+    def clipped_sum(self, lot: Lot) -> list[tf.Tensor]:
+        """The sum of clipped gradients over a batch, before any noise.
 
         **Not private**: for audits, which ask how far one example can move it. Updates nothing.
 
@@ -222,7 +255,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         """
         return self._update.clipped(lot).sums
 
-    def test_step(self, data):
+    def test_step(self, data: Any) -> dict:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         predictions = self(x, training=False)
         with changes_no_variable(self.model, self.metrics):
@@ -231,11 +264,11 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         training_only = {metric.name for metric in self._update_metrics.all}
         return {name: value for name, value in logs.items() if name not in training_only}
 
-    def update_metrics_of(self, y, predictions, sample_weight):
+    def update_metrics_of(self, y: Any, predictions: Any, sample_weight: Any) -> None:
         """Updates the metrics of `compile` by examples of a lot; as `compute_metrics`."""
         update_compiled_metrics(self, y, predictions, sample_weight)
 
-    def make_train_function(self, force=False):
+    def make_train_function(self, force: bool = False) -> Callable:
         """As in Keras; every update goes through the ledger before its noise is drawn."""
         train_function = super().make_train_function(force)
         if getattr(train_function, "announces_updates", False):
@@ -247,18 +280,18 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
 
     def fit(
         self,
-        x=None,
-        y=None,
-        batch_size=None,
-        epochs=None,
-        verbose="auto",
-        callbacks=None,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int | None = None,
+        verbose: int | str = "auto",
+        callbacks: Sequence[keras.callbacks.Callback] | None = None,
         *,
-        steps_per_epoch=None,
-        validation_is_public=False,
-        person=None,
-        **kwargs,
-    ):
+        steps_per_epoch: int | None = None,
+        validation_is_public: bool = False,
+        person: ArrayLike | None = None,
+        **kwargs: Any,
+    ) -> keras.callbacks.History:
         """Trains until `epochs` or the planned updates have passed, whichever is first.
 
         Args:
@@ -269,15 +302,15 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
                 sampled, too. Any other data that Keras can iterate over trains as well, and voids
                 the guarantee: how it samples is not known.
             y: Targets [N, ...] for arrays.
-            batch_size: None, or the expected lot size of the plan.
+            batch_size: None, or the expected batch size of the plan.
             epochs: Number of epochs; by default, enough for all planned updates.
             verbose: As in Keras.
             steps_per_epoch: Updates per epoch; by default N / expected_batch_size, rounded.
-            callbacks: As in Keras. Those that act on a private quantity are refused, or named in
+            callbacks: As in Keras. Those that act on a private quantity are rejected, or named in
                 the statement (see `check_callbacks`); `PrivateValidation` is what they can monitor.
             person: For a plan with `most_per_person`: whose each row is, a vector of integers or
                 texts.
-            validation_is_public: Whether `validation_data` is nobody's secret, so that callbacks
+            validation_is_public: Whether `validation_data` is public, so that callbacks
                 may act on it.
             **kwargs: As in Keras. `validation_data` must hold no training row of any `fit`, and are
                 compared with them. `sample_weight` is [N], or [N, ...] for each step of the loss.
@@ -288,9 +321,9 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
 
         Raises:
             BudgetExhaustedError: if the planned updates are used up.
-            ValueError: if the data's N or expected lot size are not the plan's, the public batch
+            ValueError: if the data's N or expected batch size are not the plan's, the public batch
                 does not fit the data or is part of it, or an argument has no meaning for
-                Poisson-sampled lots, or for a callback that acts on private numbers.
+                Poisson-sampled batches, or for a callback that acts on private numbers.
         """
         check_no_strategy(self.model)
         self.session.batches.check_free()
@@ -343,14 +376,14 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         self._resumption.trained(self)
         return history
 
-    def evaluate(self, x=None, y=None, *args, **kwargs):
-        """As in Keras. While `fit` runs, training rows are refused, as in `validation_data`."""
+    def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """As in Keras. While `fit` runs, training rows are rejected, as in `validation_data`."""
         if self.session.batches.is_training and not is_validation_of_fit(kwargs):
             self.session.rows.check_evaluated(x, kwargs.get("steps"))
         return super().evaluate(x, y, *args, **kwargs)
 
-    def train_on_batch(self, *args, **kwargs):
-        """As in Keras: one update on the rows given. Voids the guarantee: they were not sampled."""
+    def train_on_batch(self, *args: Any, **kwargs: Any) -> Any:
+        """As in Keras: one update on given rows, which invalidates the guarantee: no sampling."""
         self._check_ready_for_training()
         self._replicas.check_fit(None, ())
         self.session.provenance.check()
@@ -362,7 +395,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
             if int(self.update_count) != before:
                 self.session.leave(self.optimizer)
 
-    def save(self, filepath, overwrite=True, **kwargs):
+    def save(self, filepath: str | os.PathLike, overwrite: bool = True, **kwargs: Any) -> None:
         """Saves the trained Keras model, and of the private training what was spent alone.
 
         Further training of the file says so: see `tfdpnorm.privacy.metadata`.
@@ -383,44 +416,47 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         if isinstance(filepath, (str, os.PathLike)):
             write_metadata(filepath, self.privacy_metadata())
 
-    def export(self, filepath, *args, **kwargs):
+    def export(self, filepath: str | os.PathLike, *args: Any, **kwargs: Any) -> None:
         """Exports the trained model as a SavedModel for inference; as in Keras.
 
-        It holds the present public moments in the place of the public rows. Only in the statistics
+        It holds the present public moments instead of the public rows. Only in the statistics
         modes "example" and "lot" it holds the rows, which inference needs: see `servable`.
         """
         self.check_weights()
         self.servable().export(filepath, *args, **kwargs)
         write_metadata(filepath, self.privacy_metadata())
 
-    def save_weights(self, filepath, overwrite=True, **kwargs):
+    def save_weights(
+        self, filepath: str | os.PathLike, overwrite: bool = True, **kwargs: Any
+    ) -> None:
         """Saves the trained model's weights, and nothing of what `model.compile` made."""
         self.check_weights()
         self.refresh_public_statistics()
         with compiled_state_at_zero(self.model):
             self.model.save_weights(filepath, overwrite=overwrite, **kwargs)
 
-    def load_weights(self, filepath, **kwargs):
+    def load_weights(self, filepath: str | os.PathLike, **kwargs: Any) -> Any:
         """Loads weights that `save_weights` wrote.
 
-        If they are not known to be of this run, the statement says that they come from elsewhere.
+        If they are not known to be of this run, the statement says that they are of unknown
+        provenance.
         """
         status = self.model.load_weights(filepath, **kwargs)
         self.session.provenance.check(replaced=True)
         return status
 
-    def get_weights(self):
+    def get_weights(self) -> list[np.ndarray]:
         """Returns the weights of the wrapped model, a list of arrays."""
         self.check_weights()
         return self.model.get_weights()
 
-    def set_weights(self, weights):
+    def set_weights(self, weights: Sequence[np.ndarray]) -> None:
         """Sets the weights of the wrapped model; as `load_weights`."""
         self.model.set_weights(weights)
         self.session.provenance.check(replaced=True)
 
     @property
-    def metrics(self):
+    def metrics(self) -> list[keras.metrics.Metric]:
         """The compiled metrics, then those of the training itself: a list."""
         return [*super().metrics, *self._update_metrics.all]
 
@@ -435,7 +471,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
 
     # What this library adds
 
-    def privacy_statement(self):
+    def privacy_statement(self) -> str:
         """Returns in plain English what holds, for whom, and what it leaves out.
 
         It is about the present weights: if these are not known to be of this run, it says so.
@@ -444,13 +480,13 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         provenance = self.session.provenance
         return privacy_statement(provenance.stated_ledger, provenance.digest())
 
-    def privacy_statement_json(self):
+    def privacy_statement_json(self) -> dict[str, Any]:
         """Returns the same as a dict that JSON can hold; see `tfdpnorm.privacy.statement_json`."""
         self.check_weights()
         provenance = self.session.provenance
         return statement_json(provenance.stated_ledger, provenance.digest())
 
-    def privacy_metadata(self, saved=None):
+    def privacy_metadata(self, saved: keras.Model | None = None) -> dict[str, Any]:
         """Returns what files of this model say of it, a dict: see `tfdpnorm.privacy.metadata`.
 
         Args:
@@ -458,7 +494,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         """
         return self.session.provenance.metadata(self.model if saved is None else saved)
 
-    def refresh_public_statistics(self):
+    def refresh_public_statistics(self) -> None:
         """Computes the public moments for the present weights and stores them in the layers.
 
         `fit` does it at its end. Call it after `train_on_batch`, before using `model` by itself.
@@ -468,7 +504,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         statistics = PublicRowsModel.public_statistics(self.model, self._streams.public_batch)
         statistics.store()
 
-    def restore_run(self, callbacks=()):
+    def restore_run(self, callbacks: Sequence[keras.callbacks.Callback] = ()) -> bool:
         """Restores the last checkpoint of `run_dir`; `fit` does it by itself.
 
         For a run whose updates are all made, which `fit` would refuse. Does nothing without a
@@ -490,7 +526,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
             self.refresh_public_statistics()
         return restored
 
-    def servable(self):
+    def servable(self) -> keras.Model:
         """Returns a Keras model that predicts as this one does, without private training.
 
         That is the wrapped model with its public moments up to date, or, in the statistics modes
@@ -506,31 +542,31 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         return self.model
 
     @property
-    def update_count(self):
+    def update_count(self) -> tf.Variable:
         """Variable, int64: the number of the next update's noise; see `GaussianNoise`."""
         return self._noise.update_count
 
     @property
-    def shared_lots(self):
+    def shared_lots(self) -> SharedLots | None:
         """`tfdpnorm.data.shared_lots.SharedLots` of the `fit` that runs; None in one process."""
         return self._replicas.lots
 
     @property
-    def engine(self):
+    def engine(self) -> str:
         """Name of the engine that computes the clipped sums."""
         return self._update.engine.now.name
 
     @property
-    def loss_scale(self):
+    def loss_scale(self) -> float:
         """What losses are multiplied by, and gradients divided by again, before the clip."""
         return self._update.clipping.loss_scale
 
     @property
-    def statistics(self):
+    def statistics(self) -> str:
         """The statistics modes of the model's public-batch layers, or "none"."""
         return self._streams.statistics
 
-    def check_measured(self, validation):
+    def check_measured(self, validation: PrivateValidation) -> None:
         """Checks a `PrivateValidation` that is asked outside of `fit`, now and in each `fit`.
 
         Raises:
@@ -538,7 +574,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         """
         self.session.rows.add_validation(validation)
 
-    def rows_to_predict_at_once(self, x, batch_size):
+    def rows_to_predict_at_once(self, x: Any, batch_size: int) -> int:
         """Returns how many rows `predict` may run together so that none changes another's answer.
 
         Args:
@@ -546,7 +582,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
             batch_size: How many are wanted.
 
         Returns:
-            `batch_size`, if it is proved of the graph of inference for so many rows, and for the
+            `batch_size`, if it is verified for the graph of inference for so many rows, and for the
             rest of them; otherwise 1.
 
         Raises:
@@ -554,7 +590,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         """
         return rows_apart(lambda rows: self(rows, training=False), x, batch_size)
 
-    def check_weights(self):
+    def check_weights(self) -> None:
         """Checks, before weights are used or stated, whether they are counted and of this run."""
         self.session.check_weights(int(self.update_count))
 

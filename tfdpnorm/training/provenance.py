@@ -1,11 +1,14 @@
 """Where the weights and the optimizer of a run come from: the run itself, or elsewhere."""
 
+from __future__ import annotations
+
 import hashlib
 import io
 
 import numpy as np
 from tensorflow import keras
 
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.keras_compat.models import own_weights, sublayers
 from tfdpnorm.keras_compat.training import with_held_optimizers
 from tfdpnorm.keras_compat.variables import raw, weights
@@ -106,11 +109,11 @@ class Provenance:
         steps, (known, left) = _steps(optimizer), self._optimizer
         expected = left if optimizer is known else 0
         if steps != expected:
-            raise ValueError(
-                "Expected an optimizer that nothing but this private training uses, got "
-                f"{type(optimizer).__name__} after {steps} steps in place of {expected}. What it "
-                "keeps of their gradients may have no noise, and would be released by the next "
-                "update. Compile again, with a new optimizer."
+            raise PrivacyError(
+                "Expected an optimizer that only this private training uses, got "
+                f"{type(optimizer).__name__} after {steps} steps instead of {expected}. Its state "
+                "may come from gradients without noise, and the next update would release it. "
+                "Compile again with a new optimizer."
             )
 
     def metadata(self, saved):
@@ -157,7 +160,7 @@ class Provenance:
         return [v.numpy() for v in weights(self._model)] if self._model.built else []
 
 
-def weights_digest(model):
+def weights_digest(model: keras.Model) -> str:
     """Returns what the weights of a Keras model are known by, a SHA-256 of 64 hexadecimal digits.
 
     Statements name it, and a model that `private.save()` wrote has it again when it is loaded.
@@ -168,6 +171,9 @@ def weights_digest(model):
 
     Args:
         model: A Keras model.
+
+    Returns:
+        64 hexadecimal digits.
     """
     layers = [x for x in (model, *sublayers(model)) if isinstance(x, PublicMomentsLayer)]
     left_out = {id(raw(v)) for layer in layers for v in layer.moments_variables}

@@ -1,5 +1,7 @@
 """Public rows in training: synthetic ones, and the two streams of a network that takes them."""
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 from typing import Any
@@ -34,13 +36,13 @@ class PublicBatch:
     Attributes:
         rows: [M, ...] rows that are not private, a structure like the model's inputs. They must be
             chosen without looking at the private data, and not be part of it. Or "synthetic",
-            "synthetic:fractal" and the like, or `tfdpnorm.data.SyntheticRows`: rows that are made
-            up for the model's inputs (see `tfdpnorm.data.synthetic_rows`), images in [0, 1], token
-            ids, or numbers of mean 0 and variance 1.
-        pull_back: "whole", or "shrunk": the noised gradients by gamma and beta are shrunk before
-            they are pulled back through the public statistics, each layer's by its own ratio of
-            signal to noise (see `tfdpnorm.training.post_processing.shrunk`). It helps where batches
-            are small or the noise is large.
+            "synthetic:fractal" and the like, or `tfdpnorm.data.SyntheticRows`: rows that are
+            generated for the model's inputs (see `tfdpnorm.data.synthetic_rows`), images in [0, 1],
+            token ids, or numbers of mean 0 and variance 1.
+        pull_back: "whole", or "shrunk": the noisy gradients with respect to gamma and beta are
+            shrunk before they are pulled back through the public statistics, each layer's by its
+            own ratio of signal to noise (see `tfdpnorm.training.post_processing.shrunk`). It helps
+            where batches are small or the noise is large.
         pull_back_weight: Factor > 0 on the gradients with respect to gamma and beta of public-batch
             layers before clipping, undone after the noise. They are small compared with those of
             the kernels, and the pull-back multiplies their noise: a factor above 1 gives them less
@@ -49,6 +51,11 @@ class PublicBatch:
 
     Raises:
         ValueError: for a value out of its range.
+
+    Example::
+
+        public_batch = tfdpnorm.PublicBatch(public_rows, pull_back="shrunk")
+        private = tfdpnorm.make_private(model, plan, public_batch=public_batch)
     """
 
     rows: Any
@@ -62,17 +69,17 @@ class PublicBatch:
             object.__setattr__(self, "pull_back_weight", weight)
 
     @classmethod
-    def of(cls, rows):
+    def of(cls, rows: Any) -> PublicBatch | None:
         """Returns a `PublicBatch` as it is; rows in one; None for None."""
         return rows if rows is None or isinstance(rows, cls) else cls(rows)
 
     @property
-    def is_synthetic(self):
-        """Whether the rows are to be made up for a model."""
+    def is_synthetic(self) -> bool:
+        """Whether the rows are to be generated for a model."""
         return isinstance(self.rows, (str, SyntheticRows))
 
-    def for_model(self, model):
-        """Returns the pair (`PublicBatch` of checked arrays, their kinds in words if made up).
+    def for_model(self, model: keras.Model) -> tuple[PublicBatch, str | None]:
+        """Returns the pair (`PublicBatch` of checked arrays, their kinds in words if generated).
 
         Args:
             model: The Keras model whose inputs they are.
@@ -111,7 +118,7 @@ def _arrays(rows, model):
 
 
 def _check_has_moments(rows):
-    """Refuses an array [M, ...] of public rows that has no moments, whatever the private data."""
+    """Rejects an array [M, ...] of public rows that has no moments, whatever the private data."""
     count = len(rows) if rows.ndim else 0
     if count < 2:
         raise ValueError(

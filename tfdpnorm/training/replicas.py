@@ -77,7 +77,8 @@ class OneDevice:
         Args:
             add_up: Function of a function and a `Lot`.
             function: Of a physical batch, traced or not.
-            lot: `tfdpnorm.data.Lot` of [K, P, ...]. Shares follow each other: theirs joined are it.
+            lot: `tfdpnorm.data.Lot` of [K, P, ...]. Shares follow each other: theirs joined are
+                it.
         """
         return [add_up(function, lot)]
 
@@ -99,7 +100,7 @@ class OneDevice:
         return noise if self.workers is None else self.workers.noise_of_chief(noise)
 
     def check_fit(self, batches, callbacks):
-        """Refuses a `fit` that cannot be made on these devices; see `check_fit_of_workers`."""
+        """Rejects a `fit` that cannot be made on these devices; see `check_fit_of_workers`."""
         if self.workers is not None:
             check_fit_of_workers(batches, callbacks)
 

@@ -1,12 +1,18 @@
 """The sensitivity of gradients that are clipped layer by layer."""
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 from tfdpnorm import arguments
 from tfdpnorm.keras_compat.models import layer_numbers
 
+if TYPE_CHECKING:
+    from tensorflow import keras
 
-def total_l2_norm_clip(model, clip_of_each_layer):
+
+def total_l2_norm_clip(model: keras.Model, clip_of_each_layer: float) -> float:
     """Returns C sqrt(K): how long the gradient of all K layers is if each is clipped to C.
 
     It is the `l2_norm_clip` of a plan for `Clipping(grouping="per_layer")`, which divides it
@@ -17,6 +23,9 @@ def total_l2_norm_clip(model, clip_of_each_layer):
     Args:
         model: A built Keras model.
         clip_of_each_layer: C > 0.
+
+    Returns:
+        C sqrt(K), a float.
 
     Raises:
         ValueError: for a C that is not positive, and a model without trainable variables.

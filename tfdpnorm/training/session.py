@@ -4,6 +4,7 @@ import contextlib
 import os
 import warnings
 
+from tfdpnorm.errors import PrivacyWarning
 from tfdpnorm.keras_compat.graphs import as_written, without_op_callbacks
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.training.announced_updates import BatchesInUse
@@ -51,7 +52,7 @@ class Session:
         self._variables = self._present_variables()
 
     def check_ready(self, optimizer, *, made, is_compiled):
-        """Refuses training that could not be accounted, or that the plan has no room for.
+        """Rejects training that could not be accounted, or that the plan has no room for.
 
         Args:
             optimizer: That of the model.
@@ -68,7 +69,7 @@ class Session:
         self.provenance.check_optimizer(optimizer)
 
     def check_variables(self):
-        """Refuses a `fit` of others than the model was compiled with; returns those it trains.
+        """Rejects a `fit` of others than the model was compiled with; returns those it trains.
 
         Raises:
             ValueError: naming those that were frozen or thawed.
@@ -99,7 +100,7 @@ class Session:
         with self.batches.of_fit(), without_private_values():
             with without_op_callbacks() as were_any:
                 if were_any:
-                    warnings.warn(_NO_DEBUGGING, stacklevel=4)
+                    warnings.warn(_NO_DEBUGGING, PrivacyWarning, stacklevel=4)
                 yield
 
     def leave(self, optimizer):
@@ -119,7 +120,7 @@ class Session:
             self.provenance.check()
 
     def check_counted(self, made):
-        """Voids the guarantee if more updates were made than the ledger was told of."""
+        """Invalidates the guarantee if more updates were made than the ledger was told of."""
         if not self.batches.executes:
             self.batches.check_counted(made, self._ledger.updates)
 
@@ -135,6 +136,7 @@ class Session:
             warnings.warn(
                 f"No privacy guarantee holds: {reason.sentence}. Pass arrays, a source of examples "
                 "or tfdpnorm.data.poisson_batches(...) to fit().",
+                PrivacyWarning,
                 stacklevel=3,
             )
             self._ledger.record(reason)

@@ -9,19 +9,26 @@ when they are initialised. docs/settings.md has the figures that this comes from
 Without noise no distance is too far; then gradients limit the rate. With the ratio of signal to
 noise of the whole training
 
-    S = sqrt(T) B / (z sqrt(d)),    B the expected lot size, d the number of trained weights,
+    S = sqrt(T) B / (z sqrt(d)),    B the expected batch size, d the number of trained weights,
 
 normalised gradients of one direction move the weights 0.8 S times as far as noise does. The rate
 grows with S up to S = 200.
 """
 
+from __future__ import annotations
+
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 from tensorflow import keras
 
 from tfdpnorm import arguments
 from tfdpnorm.keras_compat.variables import trainable_variables
+
+if TYPE_CHECKING:
+    from tfdpnorm.training.private_model import PrivateModel
+
 
 MOMENTUM = 0.9
 _BY_NOISE = 2.0  # how far the noise moves the weights, in norms of the kernels
@@ -71,10 +78,8 @@ def suggested_rate(model, plan, optimizer="sgd"):
     return moved / (_RMS * math.sqrt(plan.steps * numbers))
 
 
-def suggested_optimizer(private, name="sgd"):
+def suggested_optimizer(private: PrivateModel, name: str = "sgd") -> keras.optimizers.Optimizer:
     """Makes an optimizer with the rate that suits the plan and the model.
-
-        private.compile(tfdpnorm.suggested_optimizer(private), "sparse_categorical_crossentropy")
 
     Args:
         private: A `PrivateModel` whose model is built.
@@ -85,6 +90,11 @@ def suggested_optimizer(private, name="sgd"):
 
     Raises:
         ValueError: as `suggested_rate` does.
+
+    Example::
+
+        private = tfdpnorm.make_private(model, plan, public_batch=public_rows)
+        private.compile(tfdpnorm.suggested_optimizer(private), "sparse_categorical_crossentropy")
     """
     return optimizer_at(suggested_rate(private.model, private.plan, name), private.plan.steps, name)
 

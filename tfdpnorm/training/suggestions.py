@@ -1,6 +1,9 @@
 """Settings by rule, for those who have a model, a budget and data, and no time for a search."""
 
+from __future__ import annotations
+
 import dataclasses
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -14,6 +17,14 @@ from tfdpnorm.privacy import PrivacyPlan
 from tfdpnorm.privacy.suggested_plan import suggest_plan
 from tfdpnorm.training.suggested_rate import OPTIMIZERS, optimizer_at, suggested_rate
 from tfdpnorm.training.views import Views
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tensorflow import keras
+
+    from tfdpnorm.privacy.budget import PrivacyBudget
+
 
 # Small images lose by being moved.
 _MULTIPLICITY, _SMALLEST_IMAGE, _LARGEST_SHIFT = 4, 24, 0.1
@@ -52,18 +63,18 @@ class Suggestion:
     reasons: dict
 
     @property
-    def arguments(self):
+    def arguments(self) -> dict[str, Any]:
         """Arguments of `make_private`, a dict."""
         names = ("plan", "clipping", "views", "public_batch", "physical_batch_size")
         return {name: getattr(self, name) for name in names}
 
-    def optimizer(self, name="sgd"):
+    def optimizer(self, name: str = "sgd") -> keras.optimizers.Optimizer:
         """Makes an optimizer, "sgd", "adam", "adamw" or "rmsprop", with its suggested rate."""
         arguments.choice("optimizer", name, OPTIMIZERS)
         return optimizer_at(self.learning_rates[name], self.plan.steps, name)
 
-    def beside(self, **given):
-        """Returns the suggestion with settings that were given in the place of its own.
+    def beside(self, **given: Any) -> Suggestion:
+        """Returns the suggestion with given settings in place of its own.
 
         Args:
             **given: Those of `arguments`, but the plan; None for what was not given.
@@ -98,24 +109,24 @@ class Suggestion:
 
 
 def suggest(
-    model,
+    model: keras.Model,
     *,
-    budget,
-    num_examples,
-    epochs=None,
-    steps=None,
-    expected_batch_size=None,
-    most_per_person=None,
-):
+    budget: PrivacyBudget,
+    num_examples: int,
+    epochs: float | None = None,
+    steps: int | None = None,
+    expected_batch_size: float | None = None,
+    most_per_person: int | None = None,
+) -> Suggestion:
     """Suggests all settings of a private training, from public numbers alone.
 
     Args:
         model: A built Keras model.
         budget: `PrivacyBudget`.
         num_examples: N, the number of private examples; of persons, with `most_per_person`.
-        epochs: How often an example is drawn in the mean; None for as often as pays.
+        epochs: How often an example is drawn on average; None for a number by rule.
         steps: Number of updates; None for a suggested one.
-        expected_batch_size: Expected lot size; None for a suggested one.
+        expected_batch_size: Expected batch size; None for a suggested one.
         most_per_person: See `make_plan`.
 
     Returns:
@@ -123,6 +134,12 @@ def suggest(
 
     Raises:
         ValueError: for a model that is not built or has no kernels, and as `make_plan` does.
+
+    Example::
+
+        suggestion = tfdpnorm.suggest(model, budget=budget, num_examples=len(x))
+        print(suggestion)
+        private = tfdpnorm.make_private(model, **suggestion.arguments)
     """
     complete_build(model)
     if not model.built:

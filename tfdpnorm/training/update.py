@@ -378,14 +378,14 @@ def private_gradients(
         noise: `tfdpnorm.noise.gaussian.GaussianNoise`.
         update: The number of this update's noise, of `GaussianNoise.next_number`.
         pulls_back: Whether the part of the gradient that comes through the public statistics is
-            added, from the noised numbers (`tfdpnorm.layers.pull_back`).
+            added, from the noisy numbers (`tfdpnorm.layers.pull_back`).
         noised_statistics: `NoisedStatistics`, whose running averages are moved by what is released
             for them.
-        shrinks: Whether the noised numbers are shrunk before they are pulled back.
+        shrinks: Whether the noisy numbers are shrunk before they are pulled back.
 
     Returns:
         List of tensors like `trained`, and None for the gradient of a variable that the loss does
-        not depend on: its sum is zero for any lot, so that there is nothing to hide, and noise
+        not depend on: its sum is zero for any batch, so that there is nothing to hide, and noise
         would only spoil weights that are used elsewhere. Keras leaves them as they are, too.
     """
     sums, measured = clipped.sums, clipped.measured

@@ -7,6 +7,7 @@ from tensorflow import keras
 from tfdpnorm.data import check_public_batch
 from tfdpnorm.data.arrays import compared_as, joint_digests
 from tfdpnorm.data.inputs import InputArrays, as_inputs
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.training.checks.data import tuples_of_arrays
 
 _UNREADABLE = (
@@ -116,7 +117,7 @@ def check_no_training_rows(x, trained, *, steps=None, remedy=_REMEDY):
 
     Raises:
         ValueError: giving the numbers of such rows, for the data's curator, not for publication; or
-            if inputs or rows differ in shape, or cannot be read, so that nobody can tell.
+            if inputs or rows differ in shape, or cannot be read, so that no one can tell.
     """
     trained = as_inputs(trained)
     theirs = trained.leaves
@@ -133,9 +134,9 @@ def check_no_training_rows(x, trained, *, steps=None, remedy=_REMEDY):
         shared += [row for digest in trained.found(set(rows), dtypes) for row in rows[digest]]
     if shared:
         shared.sort()
-        raise ValueError(
-            f"Expected validation rows that are no training rows, got {len(shared)} of {count} "
-            f"that are, the first of them rows {shared[:5]}. Take them out. {remedy}"
+        raise PrivacyError(
+            f"Validation examples must not be training examples, but {len(shared)} of {count} are, "
+            f"the first of them rows {shared[:5]}. Take them out. {remedy}"
         )
 
 
@@ -144,7 +145,7 @@ def _parts(x, steps):
     if isinstance(x, tf.data.Dataset):
         end = int(x.cardinality())
         if end == tf.data.INFINITE_CARDINALITY or (end < 0 and steps is not None):
-            raise ValueError(_UNREADABLE.format(got="a tf.data.Dataset whose end is not known"))
+            raise PrivacyError(_UNREADABLE.format(got="a tf.data.Dataset whose end is not known"))
         yield from (_inputs(batch) for batch in x)
     elif isinstance(x, keras.utils.Sequence):
         yield from (_inputs(x[i]) for i in range(len(x)))
@@ -169,7 +170,7 @@ def _like(x, trained, theirs, remedy):
     try:
         tf.nest.assert_same_structure(x, trained, check_types=False)
     except (ValueError, TypeError):
-        raise ValueError(
+        raise PrivacyError(
             f"Expected validation inputs in the structure of x, {len(theirs)} array(s) in a "
             f"{type(trained).__name__}, got {kinds}: whether they are training rows too cannot be "
             "told. Bring both to one structure."
@@ -178,10 +179,10 @@ def _like(x, trained, theirs, remedy):
     dense = [leaf for leaf in leaves if isinstance(leaf, tf.Tensor) or not tf.is_tensor(leaf)]
     ours = [np.asarray(leaf) for leaf in dense]
     if len(ours) < len(leaves) or any(a.dtype.kind not in "biufOSU" or not a.ndim for a in ours):
-        raise ValueError(_UNREADABLE.format(got=", ".join(kinds)))
+        raise PrivacyError(_UNREADABLE.format(got=", ".join(kinds)))
     sizes = [[_sizes(leaf) for leaf in of] for of in (ours, theirs)]
     if sizes[0] != sizes[1]:
-        raise ValueError(
+        raise PrivacyError(
             f"Expected validation rows shaped as the training rows, {sizes[1]}, got {sizes[0]}: "
             "whether they are training rows too cannot be told. Bring both to one shape. "
             f"{remedy}"

@@ -3,12 +3,19 @@
 The gradient of an example is that of the mean loss of these rows, and is clipped as one.
 """
 
+from __future__ import annotations
+
 import copy
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
 
 class Views:
@@ -16,8 +23,6 @@ class Views:
 
     The gradient of an example is that of the mean loss of its views, and is clipped as one: views
     take K times the time and memory, and the guarantee is the same.
-
-        views=Views(keras.layers.RandomFlip("horizontal"), multiplicity=4)
 
     Args:
         augmentation: None, or a Keras layer or a function from inputs [rows, ...] to as many, that
@@ -34,12 +39,19 @@ class Views:
     Raises:
         ValueError: for anything else.
 
+    Example::
+
+        views = tfdpnorm.Views(keras.layers.GaussianNoise(0.1), multiplicity=4)
+        private = tfdpnorm.make_private(model, plan, views=views, public_batch=public_rows)
+
     Reference:
         De et al. (2022), "Unlocking high-accuracy differentially private image classification
         through scale", Section 3.
     """
 
-    def __init__(self, augmentation=None, multiplicity=1):
+    def __init__(
+        self, augmentation: Callable | Sequence[Callable] | None = None, multiplicity: int = 1
+    ) -> None:
         self.multiplicity = arguments.integer(
             "multiplicity", multiplicity, at_least=1, wrong_type=ValueError
         )
@@ -61,23 +73,23 @@ class Views:
         self.augmentations = tuple(augmentation)
         self.rows_per_person = None
 
-    def of_persons(self, rows_per_person):
+    def of_persons(self, rows_per_person: int | None) -> Views:
         """Returns these views, of each row of examples that are persons with so many rows."""
         views = copy.copy(self)
         views.rows_per_person = rows_per_person
         return views
 
     @property
-    def are_rows(self):
+    def are_rows(self) -> bool:
         """Whether each example is its own only view."""
         return self.rows_per_example == 1 and not self.augmentations
 
     @property
-    def rows_per_example(self):
+    def rows_per_example(self) -> int:
         """How many rows the model runs for an example."""
         return self.multiplicity * (self.rows_per_person or 1)
 
-    def __call__(self, x):
+    def __call__(self, x: Any) -> Any:
         """Of examples [n, ...], or [n, R, ...], what the model runs: [n, G, ...], or [n, ...].
 
         G is `rows_per_example`; without persons and with one view there is no such axis.
@@ -94,23 +106,23 @@ class Views:
             return x
         return tf.nest.map_structure(lambda t: _split(t, self.rows_per_example), x)
 
-    def as_rows(self, views):
+    def as_rows(self, views: Any) -> Any:
         """What `__call__` gave, as rows: [n * G, ...], those of an example one after the other."""
         if self.rows_per_person is None and self.multiplicity == 1:
             return views
         return tf.nest.map_structure(_joined, views)
 
-    def repeated(self, values):
+    def repeated(self, values: Any) -> Any:
         """Values of examples [n, ...], or [n, R, ...], for each of these rows: [n * G, ...]."""
         return self._repeated(self._rows(values))
 
-    def mean(self, values):
+    def mean(self, values: tf.Tensor) -> tf.Tensor:
         """The mean over the rows of each example: [n * G, ...] to [n, ...]."""
         if self.rows_per_example == 1:
             return values
         return tf.reduce_mean(_split(values, self.rows_per_example), axis=1)
 
-    def shown(self, values):
+    def shown(self, values: Any) -> Any:
         """The mean over views: [n * G, ...] to [n, ...], or to the rows of persons [n, R, ...]."""
         if self.multiplicity > 1:
             values = tf.reduce_mean(_split(values, self.multiplicity), axis=1)

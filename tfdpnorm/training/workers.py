@@ -16,6 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfdpnorm.data.shared_lots import SharedLots
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.keras_compat.distribution import summed_over_processes
 from tfdpnorm.keras_compat.graphs import current_graph
 from tfdpnorm.keras_compat.training import (
@@ -157,7 +158,7 @@ class Workers:
         (differing,) = self.summed([differs])
         if differing:
             where = "this one has others" if differs else f"{int(differing)} other(s) have others"
-            raise ValueError(
+            raise PrivacyError(
                 "Expected every process to train with the chief's plan, settings, model, optimizer "
                 f"and examples, these in the same order, got {self.count} processes of which "
                 f"{where}. An example that two processes have in different places would count "
@@ -210,7 +211,7 @@ class _NoiseOfChief:
 
 
 def check_fit_of_workers(batches, callbacks):
-    """Refuses a `fit` that several processes cannot make together.
+    """Rejects a `fit` that several processes cannot make together.
 
     Args:
         batches: `PoissonBatches`, or None for other data.
@@ -220,12 +221,12 @@ def check_fit_of_workers(batches, callbacks):
         ValueError: with the remedy.
     """
     if batches is None:
-        raise ValueError(
+        raise PrivacyError(
             "Expected arrays or tfdpnorm.data.poisson_batches(...) for fit() in several processes, "
             "got other data: which of their examples a process has is not known. Pass one of these."
         )
     if any(isinstance(callback, PrivateValidation) for callback in callbacks):
-        raise ValueError(
+        raise PrivacyError(
             "Expected no PrivateValidation in several processes, got one: each would ask by "
             "itself, and the answers add up. Validate on public data, or train in one process."
         )

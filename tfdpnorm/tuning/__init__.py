@@ -3,7 +3,9 @@
 Nothing is imported before it is used: Keras Tuner loads TensorFlow.
 """
 
-import importlib
+from typing import TYPE_CHECKING
+
+from tfdpnorm import lazy
 
 _NAMES = {
     "ComposedSearch": "tfdpnorm.tuning.searches",
@@ -13,12 +15,9 @@ _NAMES = {
 
 __all__ = [*_NAMES]
 
-
-def __getattr__(name):
-    if name in _NAMES:
-        return getattr(importlib.import_module(_NAMES[name]), name)
-    raise AttributeError(f"module 'tfdpnorm.tuning' has no attribute {name!r}")
-
-
-def __dir__():
-    return sorted(__all__)
+if TYPE_CHECKING:
+    from tfdpnorm.tuning.hypermodel import PrivateHyperModel as PrivateHyperModel
+    from tfdpnorm.tuning.searches import ComposedSearch as ComposedSearch
+    from tfdpnorm.tuning.searches import PrivateRandomSearch as PrivateRandomSearch
+else:
+    __getattr__, __dir__ = lazy.attributes(__name__, _NAMES)

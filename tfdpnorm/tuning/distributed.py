@@ -21,7 +21,7 @@ def is_worker():
 
 
 def check_distributed_mode():
-    """Refuses a part of the environment variables of Keras Tuner's distributed mode.
+    """Rejects a part of the environment variables of Keras Tuner's distributed mode.
 
     Raises:
         ValueError: naming what is missing.

@@ -13,6 +13,7 @@ from tfdpnorm import files
 from tfdpnorm.data import PoissonBatches
 from tfdpnorm.data.on_demand import ExamplesOnDemand
 from tfdpnorm.data.sources import is_source
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.privacy import create_ledger, read_ledger, reopen_ledger
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import Finish, Search
@@ -35,7 +36,7 @@ def _read_key(folder):
 
 
 def new_key(folder):
-    """Draws a key, writes it to a folder in place of any other, and returns it.
+    """Draws a key, writes it to a folder, replacing any other, and returns it.
 
     Raises:
         OSError: if it cannot be written.
@@ -149,13 +150,13 @@ class SearchFolder:
 
     `ledger.jsonl` has the plan of the search, and each trial before it begins. `secret.key`, mode
     0600, decides the number of trials and their settings: they are the same after a crash, and a
-    folder without it is refused, since another number would be another search. Nobody may know it:
+    folder without it is rejected, since another number would be another search. No one may know it:
     a search whose number of trials is known has no such epsilon.
 
-    The ledger has a digest of the rows of the search, under the secret, and other rows are refused:
-    with another split, one trial would be trained on what has scored another. If the ledger lies in
-    another place than before, the search and its trials say that there may be copies (see
-    `RunFolder`).
+    The ledger has a digest of the rows of the search, under the secret, and other rows are
+    rejected: with another split, one trial would be trained on what has scored another. If the
+    ledger lies in another place than before, the search and its trials say that there may be copies
+    (see `RunFolder`).
 
     Args:
         path: Folder, made if absent.
@@ -186,11 +187,11 @@ class SearchFolder:
         exists = (self.path / LEDGER).exists()
         self._key = _read_key(self.path)
         if exists and self._key is None:
-            raise ValueError(
+            raise PrivacyError(
                 f"Expected {SECRET_KEY} in {self.path}, whose search has begun, got none: how "
                 "many trials were drawn is not known, and to draw again would be another search. "
-                "Bring it back, or name another folder; what was spent here adds to what another "
-                "search on the same data spends."
+                "Restore it, or name another folder; the epsilons of several searches on the same "
+                "data add up."
             )
         if not exists:
             self._check_no_trials()
@@ -229,7 +230,7 @@ class SearchFolder:
         if self._key is not None:  # It is gone if the search has just ended.
             self._check_rows(ledger, rows)
         if ledger.state.search != self._search:
-            raise ValueError(
+            raise PrivacyError(
                 f"Expected the search that the chief has opened, {ledger.state.search}, got "
                 f"{self._search}. Give all processes the same program."
             )
@@ -286,7 +287,7 @@ class SearchFolder:
 
         The number of the ledger's file is removed: it would tell of the trials before.
 
-        What voids the guarantee of one trial voids that of the choice between all of them.
+        What invalidates the guarantee of one trial voids that of the choice between all of them.
         """
         if self.winner.exists():
             return
@@ -311,10 +312,10 @@ class SearchFolder:
         files.flush(self.path)
 
     def _check_rows(self, ledger, rows):
-        """Refuses rows that are not those that the search began with."""
+        """Rejects rows that are not those that the search began with."""
         known = ledger.settings.get("rows")
         if known not in (None, self._digest_of(rows)):  # None: begun by an earlier version
-            raise ValueError(
+            raise PrivacyError(
                 f"Expected the rows that the search in {self.path} began with, got others: its "
                 "training or validation rows, their labels or their order differ, so that what "
                 "has scored one trial may train another. Give the same ones, with a seed for what "
@@ -331,9 +332,9 @@ class SearchFolder:
 
     def _check_no_trials(self):
         if any(self.path.glob(f"trial_*/{RUN}")) or self.winner.exists():
-            raise ValueError(
-                f"Expected {LEDGER} beside the trials in {self.path}, got none: nobody knows what "
-                "was spent. Bring it back, or name another folder."
+            raise PrivacyError(
+                f"Expected {LEDGER} beside the trials in {self.path}, got none: the budget spent "
+                "is unknown. Restore it, or name another folder."
             )
 
     def _derived(self, *names):

@@ -1,12 +1,15 @@
 """The model of a search: what is built, trained privately, and restored, for given settings."""
 
+from __future__ import annotations
+
 import contextlib
 import inspect
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import keras_tuner
 from tensorflow import keras
 
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.privacy import make_plan
 from tfdpnorm.privacy.entries import Search
 from tfdpnorm.privacy.search import SearchPlan
@@ -17,6 +20,12 @@ from tfdpnorm.training import (
     RunDir,
     make_private,
 )
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tfdpnorm.training.private_model import PrivateModel
+
 
 _OF_THE_SEARCH = (
     "accountant",
@@ -56,7 +65,7 @@ class SearchTrial(NamedTuple):
     caveats: tuple = ()
 
     def noise_multiplier(self, settings):
-        """The noise multiplier for the lots in `settings`, arguments of `make_plan`."""
+        """The noise multiplier for the batches in `settings`, arguments of `make_plan`."""
         rate = settings["expected_batch_size"] / settings["num_examples"]
         return self.search.noise_for(rate, settings["steps"])
 
@@ -86,11 +95,11 @@ class PrivateHyperModel(keras_tuner.HyperModel):
     private data.
     """
 
-    def settings(self, hp):
+    def settings(self, hp: keras_tuner.HyperParameters) -> dict[str, Any]:
         """Returns a dict: what `make_plan` and `make_private` take and no search decides."""
         raise NotImplementedError
 
-    def lots(self):
+    def lots(self) -> list[tuple[float, int]]:
         """Returns all pairs (expected batch size, updates) that `settings` may give, a list.
 
         By default the one that the default hyperparameters have.
@@ -98,11 +107,11 @@ class PrivateHyperModel(keras_tuner.HyperModel):
         given = self.settings(keras_tuner.HyperParameters())
         return [(given["expected_batch_size"], given["steps"])]
 
-    def declare_hyperparameters(self, hp):
+    def declare_hyperparameters(self, hp: keras_tuner.HyperParameters) -> None:
         """Builds the model of one trial; the settings have hyperparameters, too."""
         self.settings(hp)
 
-    def private_model(self, hp, trial):
+    def private_model(self, hp: keras_tuner.HyperParameters, trial: Any) -> PrivateModel:
         """Returns the compiled `PrivateModel` of a `SearchTrial`, whose ledger knows the search."""
         model = self.build(hp)
         settings = checked_settings(self.settings(hp))
@@ -121,7 +130,9 @@ class PrivateHyperModel(keras_tuner.HyperModel):
         private.compile(**_compiled_with(model))
         return private
 
-    def train(self, hp, trial, x, y, **fit):
+    def train(
+        self, hp: keras_tuner.HyperParameters, trial: Any, x: Any, y: Any, **fit: Any
+    ) -> PrivateModel:
         """Trains a `SearchTrial`, from where it was; returns its `PrivateModel`.
 
         Args:
@@ -138,7 +149,7 @@ class PrivateHyperModel(keras_tuner.HyperModel):
                 private.fit(x, y, callbacks=trial.callbacks, **{"verbose": 0, **fit})
         return private
 
-    def restore(self, hp, trial):
+    def restore(self, hp: keras_tuner.HyperParameters, trial: Any) -> PrivateModel:
         """Returns the `PrivateModel` of a `SearchTrial` that has ended."""
         private = self.private_model(hp, trial)
         private.restore_run(trial.callbacks)
@@ -165,7 +176,7 @@ class ModelAndSettings(PrivateHyperModel):
 
 
 def checked_settings(settings):
-    """Returns arguments of `make_plan` and `make_private`; refuses those that the search decides.
+    """Returns arguments of `make_plan` and `make_private`; rejects those that the search decides.
 
     Raises:
         ValueError: naming what is missing, unknown or not for the caller to say.
@@ -198,7 +209,7 @@ def closed_on_failure(private):
 
 
 def check_trial_callbacks(callbacks, *, is_composed):
-    """Refuses callbacks whose answers the search has not planned for, and those that give away.
+    """Rejects callbacks whose answers the search has not planned for, and those that give away.
 
     Args:
         callbacks: List of Keras callbacks.
@@ -209,13 +220,13 @@ def check_trial_callbacks(callbacks, *, is_composed):
     """
     for callback in callbacks:
         if isinstance(callback, PrivateValidation):
-            raise ValueError(
+            raise PrivacyError(
                 "Expected callbacks without PrivateValidation in a search, got one: its answers "
                 "would add to what a trial costs. Pass validation_data to search(), which scores "
                 "each trial once, at its end."
             )
         if isinstance(callback, _WRITERS) and not is_composed:
-            raise ValueError(
+            raise PrivacyError(
                 f"Expected callbacks that write nothing down, got {type(callback).__name__}: it "
                 "would leave losses or weights of the trials that lose outside of the folder of "
                 "the search, and nothing of these may be released. Leave it out."

@@ -11,6 +11,7 @@ import keras_tuner
 from tensorflow import keras
 
 from tfdpnorm import files
+from tfdpnorm.errors import PrivacyWarning
 from tfdpnorm.keras_compat.training import keep_whole, run_again_what_began
 from tfdpnorm.privacy import make_plan
 from tfdpnorm.privacy.entries import Finish, Trial
@@ -35,7 +36,7 @@ _SAMPLED_SETTINGS = 100
 
 
 class PrivateTuner(keras_tuner.Tuner):
-    """A Keras Tuner search in which every trial is a private training, and the search is paid for.
+    """A Keras Tuner search in which every trial is a private training, and the search is charged.
 
     See `PrivateRandomSearch` and `ComposedSearch`.
 
@@ -114,7 +115,7 @@ class PrivateTuner(keras_tuner.Tuner):
                 at its end, with noise unless the tuner was told that they are public.
             from_logits: Whether the outputs are logits, for models with a single output.
             callbacks: Keras callbacks; each trial gets copies of them. Keras' own that write files
-                are refused where only the winner may be released.
+                are rejected where only the winner may be released.
             verbose: 0 to say nothing. Scores are never shown.
             **fit_arguments: Further arguments of `PrivateModel.fit`.
 
@@ -188,7 +189,11 @@ class PrivateTuner(keras_tuner.Tuner):
             raise keras_tuner.errors.FatalRuntimeError(str(error)) from error
         except Exception as error:
             why = files.reason(error)
-            warnings.warn(f"A trial has failed, and counts (not for release): {why}", stacklevel=2)
+            warnings.warn(
+                f"A trial has failed, and counts (not for release): {why}",
+                PrivacyWarning,
+                stacklevel=2,
+            )
             raise
 
     def _trained_and_scored(self, trial, x, y, **fit_arguments):
@@ -255,14 +260,14 @@ class PrivateTuner(keras_tuner.Tuner):
         }
 
     def _check_public_rows(self, hp):
-        """Refuses settings whose public rows are validation rows to be protected."""
+        """Rejects settings whose public rows are validation rows to be protected."""
         if isinstance(self._score, PrivateValidation):
             public = PublicBatch.of(self.hypermodel.settings(hp).get("public_batch"))
             if public is not None and not public.is_synthetic:
                 check_validation_rows(self._score, (), public.rows)
 
     def _check_lots(self, hp):
-        """Refuses lots that were not planned for, in a sample of the settings."""
+        """Rejects batches that were not planned for, in a sample of the settings."""
         for number in range(_SAMPLED_SETTINGS):
             hp.values = random_values(hp.space, lambda name, n=number: f"{n} {name}")
             given = checked_settings(self.hypermodel.settings(hp))

@@ -1,11 +1,26 @@
 """Searches for hyperparameters: at random with one epsilon, or by scores, all trials charged."""
 
+from __future__ import annotations
+
 import warnings
+from typing import TYPE_CHECKING
 
 from tfdpnorm import arguments
 from tfdpnorm.choices import SEARCH_DISTRIBUTIONS
+from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.tuning.private_tuner import PrivateTuner
 from tfdpnorm.tuning.trials import NOT_FOR_RELEASE, SCORE, RandomTrials
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    import keras_tuner
+
+    from tfdpnorm.privacy.budget import PrivacyBudget
+    from tfdpnorm.training.private_model import PrivateModel
+    from tfdpnorm.tuning.hypermodel import PrivateHyperModel
 
 
 class PrivateRandomSearch(PrivateTuner):
@@ -28,13 +43,13 @@ class PrivateRandomSearch(PrivateTuner):
 
     Privacy:
         The budget holds for each training example, and, unless they are public, for each validation
-        example, which the noised scores protect. It presumes that nobody learns how many trials
+        example, which the noisy scores protect. It presumes that no one learns how many trials
         there were, or anything of those that lost: what is in the folder besides `winner/` is not
         for release. A trial that fails counts as one that ends with the lowest score. If no trial
         was drawn, which the Poisson distribution does with probability exp(-expected_trials), there
         is no winner. A search that was killed is resumed by the same program; there is no winner
-        before its last trial. A trial that was cut short goes on with the updates that are left: it
-        presumes that neither data nor settings decide when a process dies.
+        before its last trial. A trial that was cut short continues with the updates that are left:
+        it presumes that neither data nor settings decide when a process dies.
 
     Args:
         hypermodel: `PrivateHyperModel`, or a function from hyperparameters to a compiled Keras
@@ -47,7 +62,7 @@ class PrivateRandomSearch(PrivateTuner):
             searched. A trial costs the search the most that any of them does.
         distribution: Of the number of trials: "poisson", which is seldom far from its mean;
             "geometric", for many trials the cheaper; or "logarithmic", cheap, but mostly one trial.
-        validation_is_public: Whether the validation data are nobody's secret: then scores are exact
+        validation_is_public: Whether the validation data are public: then scores are exact
             and free.
         max_consecutive_failed_trials: After so many failures one after the other the search raises.
         directory: Folder of all searches.
@@ -60,18 +75,18 @@ class PrivateRandomSearch(PrivateTuner):
 
     def __init__(
         self,
-        hypermodel,
+        hypermodel: PrivateHyperModel | Callable,
         *,
-        budget,
-        expected_trials,
-        settings=None,
-        lots=None,
-        distribution="poisson",
-        validation_is_public=False,
-        max_consecutive_failed_trials=3,
-        directory=None,
-        project_name="private_search",
-    ):
+        budget: PrivacyBudget,
+        expected_trials: float,
+        settings: Mapping[str, Any] | Callable | None = None,
+        lots: Sequence[tuple[float, int]] | None = None,
+        distribution: str = "poisson",
+        validation_is_public: bool = False,
+        max_consecutive_failed_trials: int = 3,
+        directory: str | os.PathLike | None = None,
+        project_name: str = "private_search",
+    ) -> None:
         arguments.choice("distribution", distribution, tuple(SEARCH_DISTRIBUTIONS))
         super().__init__(
             hypermodel,
@@ -87,7 +102,7 @@ class PrivateRandomSearch(PrivateTuner):
         )
         self.oracle.folder = self._folder
 
-    def get_best_models(self, num_models=1):
+    def get_best_models(self, num_models: int = 1) -> list[PrivateModel]:
         """Returns the winner, a `PrivateModel`, in a list.
 
         Raises:
@@ -95,28 +110,28 @@ class PrivateRandomSearch(PrivateTuner):
         """
         return [self.load_model(self._winner(num_models))]
 
-    def load_model(self, trial):
+    def load_model(self, trial: Any) -> PrivateModel:
         """Returns the winner's `PrivateModel`.
 
         Raises:
             ValueError: for another trial, which is not for release.
         """
         if self._winner(1).trial_id != trial.trial_id:
-            raise ValueError(
-                "Expected the winner, got a trial that lost: the search is paid for as one that "
-                "releases nothing of it. Use ComposedSearch to have all."
+            raise PrivacyError(
+                "Expected the selected trial, got another one: the epsilon of the search covers "
+                "the release of the selected trial only. Use ComposedSearch to release all."
             )
         return super().load_model(trial)
 
-    def get_best_hyperparameters(self, num_trials=1):
+    def get_best_hyperparameters(self, num_trials: int = 1) -> list[keras_tuner.HyperParameters]:
         """Returns those of the winner, in a list; raises as `get_best_models`."""
         return [self._winner(num_trials).hyperparameters]
 
-    def results_summary(self, num_trials=10):
+    def results_summary(self, num_trials: int = 10) -> None:
         """Prints trials and scores: **not for release**, but for the winner's settings."""
         print(NOT_FOR_RELEASE)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # It is said above.
+            warnings.simplefilter("ignore", PrivacyWarning)  # It is said above.
             super().results_summary(num_trials)
 
     def _end(self):
@@ -128,13 +143,13 @@ class PrivateRandomSearch(PrivateTuner):
 
     def _winner(self, asked):
         if asked != 1:
-            raise ValueError(
-                f"Expected the best trial alone to be asked for, got {asked}: the search is paid "
-                "for as one that releases nothing of the others. Use ComposedSearch to have all."
+            raise PrivacyError(
+                f"Expected the best trial alone to be asked for, got {asked}: the epsilon of the "
+                "search covers the release of that trial only. Use ComposedSearch to release all."
             )
         trials = self.get_best_trials()
         if not (self._folder.has_ended and self._folder.winner.exists()):
-            raise ValueError(
+            raise PrivacyError(
                 "Expected a search that has ended with a winner, got one without: it goes on, or "
                 "no trial was drawn, or all have failed. Call search() until it ends. The epsilon "
                 "covers that there is none."
@@ -146,7 +161,7 @@ class ComposedSearch(PrivateTuner):
     """A search by any oracle of Keras Tuner, whose trials all count, one on top of the other.
 
     For those that choose settings by the scores so far, such as Bayesian optimisation and
-    Hyperband. All trials, their weights and their noised scores may be released. This is
+    Hyperband. All trials, their weights and their noisy scores may be released. This is
     expensive: a trial's noise grows with about the square root of their number.
 
         oracle = keras_tuner.oracles.BayesianOptimizationOracle(
@@ -167,17 +182,17 @@ class ComposedSearch(PrivateTuner):
 
     def __init__(
         self,
-        hypermodel,
+        hypermodel: PrivateHyperModel | Callable,
         *,
-        oracle,
-        budget,
-        trials,
-        settings=None,
-        lots=None,
-        validation_is_public=False,
-        directory=None,
-        project_name="composed_search",
-    ):
+        oracle: keras_tuner.Oracle,
+        budget: PrivacyBudget,
+        trials: int,
+        settings: Mapping[str, Any] | Callable | None = None,
+        lots: Sequence[tuple[float, int]] | None = None,
+        validation_is_public: bool = False,
+        directory: str | os.PathLike | None = None,
+        project_name: str = "composed_search",
+    ) -> None:
         if getattr(oracle.objective, "name", None) != SCORE or oracle.objective.direction != "max":
             raise ValueError(
                 f'Expected an oracle with objective=keras_tuner.Objective("{SCORE}", "max"), got '

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tfdpnorm.data import arrays
 from tfdpnorm.data.inputs import is_inputs
+from tfdpnorm.errors import PrivacyWarning
 from tfdpnorm.training import PrivateValidation
 from tfdpnorm.training.callbacks.judging import class_numbers, right_class
 from tfdpnorm.training.validation_data import check_no_training_rows
@@ -45,7 +46,7 @@ class RandomTrials(keras_tuner.Oracle):
 
     def get_best_trials(self, num_trials=1):
         """Returns the best trials, with a warning that they are not for release."""
-        warnings.warn(NOT_FOR_RELEASE, stacklevel=2)
+        warnings.warn(NOT_FOR_RELEASE, PrivacyWarning, stacklevel=2)
         return super().get_best_trials(num_trials)
 
     def populate_space(self, trial_id):
@@ -78,7 +79,7 @@ PRIVATE_SCORE = "private_val_score"
 
 
 class PublicScore:
-    """The accuracy on examples that are nobody's secret.
+    """The accuracy on examples that are public.
 
     Args:
         x: Inputs [N, ...], or a structure of them.
@@ -109,7 +110,7 @@ def score_of(x, y, search, from_logits=None):
     """Returns what scores the trials of a `SearchPlan`; `measure(private)` is called once a trial.
 
     Privacy:
-        A private score is the noised number of right answers: one Gaussian mechanism, charged to
+        A private score is the noisy number of right answers: one Gaussian mechanism, charged to
         the validation examples in the ledger of the trial.
     """
     noise = search.score_noise_multiplier

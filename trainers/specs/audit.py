@@ -37,10 +37,10 @@ class AuditSpec:
     model_options: tuple[tuple[str, object], ...] = option(
         (), "Pairs of further options of the model.", flag=False
     )
-    precision: str = option("float32", "What layers compute in.", choices=PRECISIONS)
+    precision: str = option("float32", "Precision of the layers.", choices=PRECISIONS)
     statistics: str = option(
         "public",
-        "Whose moments public-batch normalisation takes; lot is NOT private.",
+        "Source of the moments of public-batch normalisation; lot is NOT private.",
         choices=STATISTICS,
         only_if=HAS_PUBLIC_STATISTICS,
     )
@@ -63,7 +63,7 @@ class AuditSpec:
         1.0, "The claim: the noise is calibrated to it.", check=arguments.positive
     )
     delta: float = option(1e-5, "Delta of the claim.", check=arguments.open_unit)
-    expected_batch_size: int = option(64, "Expected lot size L.", at_least=1)
+    expected_batch_size: int = option(64, "Expected batch size L.", at_least=1)
     physical_batch_size: int | None = option(
         None, "Rows that go through the network at once.", at_least=1, flag=False
     )

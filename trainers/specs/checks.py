@@ -21,7 +21,7 @@ def check_not_private(name, public, private):
     if pathlib.Path(public).resolve() == pathlib.Path(private).resolve():
         raise ValueError(
             f"Expected another {name} than the private dataset, got {public!r} and {private!r}. "
-            "What is taken from the private examples without noise is not private."
+            "Statistics of the private examples without noise are not private."
         )
 
 
@@ -62,7 +62,7 @@ def check_norm(spec):
     if spec.norm == "batch":
         raise ValueError(
             'Expected a normalisation that treats each example by itself, got norm="batch": '
-            "ordinary batch normalisation mixes the examples of a lot and cannot be trained "
+            "ordinary batch normalisation mixes the examples of a batch and cannot be trained "
             'privately. Use norm="public_batch", "group" or "layer".'
         )
     if spec.statistics_budget_share is not None and spec.norm != "noised_batch":
@@ -188,7 +188,7 @@ def check_solved(spec):
         raise ValueError(
             "Expected a public data set with head='least_squares', got public_dataset="
             f"{spec.public_dataset!r}. Its features whiten the private ones: name a set of such "
-            "images that are nobody's secret."
+            "public images."
         )
 
 

@@ -119,7 +119,7 @@ class PrivateSpec(TrainingSpec):
     public_dataset: str = option(
         "kmnist",
         "Where the public rows come from: a data set; split for a part of the private one, which "
-        "is taken out of it first; synthetic or synthetic:KIND for rows that are made up.",
+        "is taken out of it first; synthetic or synthetic:KIND for generated rows.",
         only_if=_HAS_PUBLIC_SET,
     )
     public_batch_size: int = option(
@@ -137,7 +137,7 @@ class PrivateSpec(TrainingSpec):
     # --- whose statistics normalise, and what is learnt through them ---
     statistics: str = option(
         "public",
-        "Whose moments public-batch normalisation takes; lot is the paper's Algorithm 1 as "
+        "Source of the moments of public-batch normalisation; lot is the paper's Algorithm 1 as "
         "printed, which is NOT private.",
         choices=STATISTICS,
         only_if=HAS_PUBLIC_STATISTICS,
@@ -170,11 +170,13 @@ class PrivateSpec(TrainingSpec):
     )
 
     # --- clipped lots and their views ---
-    expected_batch_size: int = option(1024, "Expected lot size L.", at_least=1, only_if=IS_TRAINED)
+    expected_batch_size: int = option(
+        1024, "Expected batch size L.", at_least=1, only_if=IS_TRAINED
+    )
     physical_batch_size: int | str | None = option(
         None,
         "Rows that go through the network at once; auto: as many as there is memory for; default: "
-        "the whole lot.",
+        "the whole batch.",
         at_least=1,
         words=(AUTO,),
         measured=False,
@@ -237,7 +239,7 @@ class PrivateSpec(TrainingSpec):
     )
     insecure_seed: int | None = option(
         None,
-        "For tests: repeatable noise and lots. No guarantee holds. Default: none.",
+        "For tests: repeatable noise and batches. No guarantee holds. Default: none.",
         at_least=0,
     )
 
@@ -252,7 +254,7 @@ class PrivateSpec(TrainingSpec):
     # --- halving of the learning rate where training makes no progress ---
     plateau: str = option(
         "none",
-        "Whether the learning rate is halved on a plateau: private, of a noised accuracy on "
+        "Whether the learning rate is halved on a plateau: private, of a noisy accuracy on "
         "private examples that are left out of training, which is paid for; public, of the loss on "
         "--plateau_dataset; test, of the loss on the test set, which no epsilon covers, as the "
         "statement says.",
@@ -275,7 +277,7 @@ class PrivateSpec(TrainingSpec):
     )
     plateau_dataset: str | None = option(
         None,
-        "For --plateau=public: labelled examples of the same classes that are nobody's secret, a "
+        "For --plateau=public: labelled public examples of the same classes, a "
         "folder of images or a CSV file as in docs/import.md; its classes are numbered by name.",
     )
 
@@ -328,13 +330,13 @@ class PrivateSpec(TrainingSpec):
     # --- an imported model, trained further: `model` is its file ---
     trainable: str | None = option(
         None,
-        "What is trained: head, the new last layer and its normalisation, on features that are "
+        "Trained layers: head, the new last layer and its normalisation, on features that are "
         "computed once; last:N, the last N layers that have weights, the head's included; all.",
         check=checks.check_trainable,
     )
     batch_norm: str = option(
         "frozen",
-        "What becomes of the batch normalisation of layers that are trained.",
+        "Replacement of the batch normalisation in trained layers.",
         choices=BATCH_NORMS,
         only_if=_TRAINS_IMPORTED_LAYERS,
     )
@@ -346,7 +348,9 @@ class PrivateSpec(TrainingSpec):
     pixel_mean: float = option(
         0.0, "Subtracted from pixel values of 0 to 255.", check=arguments.finite
     )
-    pixel_scale: float = option(255.0, "What these are then divided by.", check=arguments.positive)
+    pixel_scale: float = option(
+        255.0, "Divisor of the pixel values after the mean is subtracted.", check=arguments.positive
+    )
     feature_views: int = option(
         1,
         "Views whose features are averaged: 1, or 2 with the mirror image.",
@@ -379,7 +383,7 @@ class PrivateSpec(TrainingSpec):
     # --- images of which several are one person's ---
     person_feature: str | None = option(
         None,
-        "Whose each image is: subfolder, by the folder below that of the class, or the name of a "
+        "Owner of each image: subfolder, by the folder below that of the class, or the name of a "
         "column of the CSV file. --max_examples and --held_out then count persons.",
     )
     most_per_person: int | None = option(

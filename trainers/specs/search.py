@@ -28,7 +28,7 @@ class SearchSpec:
         choices=TUNERS,
     )
     over: str = option(
-        help="What is searched: names such as learning_rate,norm, with values or without: "
+        help="Searched settings: names such as learning_rate,norm, with values or without: "
         "learning_rate=0.1:0.3:1,l2_norm_clip.",
     )
     expected_trials: float = option(

@@ -60,7 +60,7 @@ class TrainingSpec:
         help="Name of the training set (`trainers.data.sources.load_examples`).", flag=False
     )
     seed: int = option(
-        0, "Seeds initial weights and public rows; never lots or the noise of privacy.", at_least=0
+        0, "Seeds initial weights and public rows; never batches or the privacy noise.", at_least=0
     )
     max_examples: int | None = option(None, "Use only the first training examples.", at_least=1)
     vocabulary: str = option(
@@ -70,9 +70,7 @@ class TrainingSpec:
         choices=VOCABULARIES,
     )
     vocabulary_size: int = option(10_000, "For texts: number of token ids, padding included.")
-    vocabulary_file: str | None = option(
-        None, "For --vocabulary=public: a text file that is nobody's secret."
-    )
+    vocabulary_file: str | None = option(None, "For --vocabulary=public: a public text file.")
     sequence_length: int = option(64, "For texts: tokens kept of each.")
 
     # --- network ---
@@ -83,7 +81,7 @@ class TrainingSpec:
     )
     precision: str = option(
         "float32",
-        "What layers compute in. Weights, norms, clipped sums and noise stay in float32.",
+        "Precision of the layers. Weights, norms, clipped sums and noise stay in float32.",
         choices=PRECISIONS,
     )
 
@@ -109,7 +107,7 @@ class TrainingSpec:
         1.0, "Gamma of power.", check=arguments.nonnegative, only_if=_POWER
     )
     learning_rate_round: str = option(
-        "epoch", "What t of power counts.", choices=("epoch", "update"), only_if=_POWER
+        "epoch", "Unit of t in the power schedule.", choices=("epoch", "update"), only_if=_POWER
     )
     momentum: float = option(0.9, "Momentum of sgd.", only_if=when("optimizer", "sgd"))
 

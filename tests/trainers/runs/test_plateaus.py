@@ -135,7 +135,7 @@ def test_public_examples_that_are_trained_on_are_none(tiny_spec, tiny_data):
     data = dataclasses.replace(
         tiny_data, validation_x=tiny_data.train_x[:30], validation_y=tiny_data.train_y[:30]
     )
-    with pytest.raises(ValueError, match="^Expected validation rows that are no training rows"):
+    with pytest.raises(ValueError, match="^Validation examples must not be training examples"):
         trained(tiny_spec(plateau="public", plateau_dataset="kmnist"), data)
 
 

@@ -310,7 +310,7 @@ def test_a_run_that_a_callback_stops_is_ended(tiny_spec, tiny_data, tmp_path):
     stopped.restore()
     stopped.train()
     assert stopped.model.ledger.state.is_finished and 0 < stopped.model.ledger.updates
-    assert "The run was ended" in (tmp_path / "privacy_statement.txt").read_text()
+    assert "The run has ended" in (tmp_path / "privacy_statement.txt").read_text()
     stopped.close()
     # The record can still be made, after a crash for instance.
     again = PrivateRun(tiny_spec(), tiny_data, run_dir=tmp_path, resume=True)

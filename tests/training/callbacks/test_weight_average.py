@@ -71,5 +71,5 @@ def test_bad_decay_is_refused(decay):
 
 
 def test_an_average_of_nothing_is_refused():
-    with pytest.raises(RuntimeError, match="trained with this callback"), WeightAverage().applied():
+    with pytest.raises(RuntimeError, match="There is no average yet"), WeightAverage().applied():
         pass

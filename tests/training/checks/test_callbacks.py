@@ -151,7 +151,7 @@ class TestRecorded:
             [make(monitor), validation()], validation_data_given=True, validation_is_public=True
         )
         (reason,) = ledger.state.sentences("held_to_plan")
-        assert reason == f"{make.__name__} may end training early, by {monitor}"
+        assert reason == f"{make.__name__} may end training early, based on {monitor}"
         assert ledger.epsilon() == pytest.approx(ledger.plan.epsilon_after(50))
         assert ledger.state.sentences("not_covered") == ()
 
@@ -166,7 +166,7 @@ class TestRecorded:
         statement = privacy_statement(ledger)
         assert "whose val_loss EarlyStopping acted on without noise" in statement
         assert "whose val_accuracy ReduceLROnPlateau acted on without noise" in statement
-        assert "whole plan of 50 updates" in statement
+        assert "full plan of 50 updates" in statement
 
     @pytest.mark.parametrize("given", [True, False])
     @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ class TestRecorded:
         callback = make(str(tmp_path / "log"))
         ledger = check([callback], validation_data_given=given)
         (sentence,) = ledger.state.sentences("not_covered")
-        assert sentence.startswith(f"What {type(callback).__name__} wrote down: the loss")
+        assert sentence.startswith(f"The output of {type(callback).__name__}: the loss")
         assert ("validation data" in sentence) == given
 
     def test_names_of_files(self, check):

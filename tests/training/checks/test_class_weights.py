@@ -57,4 +57,4 @@ def test_the_statement_says_what_they_are_presumed_not_to_show(private, build, d
     trained.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     trained.fit(*data, class_weight=WEIGHTS, verbose=0)
     said = " ".join(trained.privacy_statement().split())
-    assert "What class_weight was chosen by" in said
+    assert "The choice of class_weight" in said

@@ -167,7 +167,7 @@ def test_what_book_keeping_cannot_take_is_summed_row_by_row(name):
 def test_an_engine_that_was_asked_for_is_kept(name):
     make, loss, why = CASES[name]
     private = made(make(), loss, engine="book_keeping")
-    with pytest.raises(ValueError, match=f"^Expected .*{why}") as caught:
+    with pytest.raises(ValueError, match=f"^(Expected|Per-example) .*{why}") as caught:
         private.fit(*rows_of(), verbose=0)
     assert "\n" not in str(caught.value) and 'engine="per_example"' in str(caught.value)
     assert private.engine == "book_keeping" and private.ledger.updates == 0
@@ -197,7 +197,7 @@ def test_what_no_engine_takes_is_refused_and_the_engine_kept():
         return squares(y, predictions) + tf.ensure_shape(kept, predictions.shape)[:, 0]
 
     private = made(keras.Sequential([layers.Flatten(), layers.Dense(3)]), keeping)
-    with pytest.raises(ValueError, match="^Expected state that no example changes"):
+    with pytest.raises(ValueError, match="^Examples change state of the model"):
         private.fit(*rows_of(), verbose=0)
     assert private.engine == "book_keeping" and private.ledger.updates == 0
 

@@ -76,7 +76,7 @@ def test_a_loss_over_pairs_is_not_told_to_have_other_targets(same_shape, engine)
     y = X if same_shape else X[:, :1]
     with pytest.raises(ValueError) as caught:
         private.fit(X, y, epochs=1, steps_per_epoch=1, verbose=0)
-    assert_one_line(caught.value, "Expected a loss that takes each row by itself")
+    assert_one_line(caught.value, "Expected a loss that treats each example separately")
     assert ("The loss itself mixes rows" in str(caught.value)) == same_shape
     assert ("the shape of the model's outputs" in str(caught.value)) != same_shape
 
@@ -99,7 +99,7 @@ def test_ids_are_checked_as_ids(words):
     private.fit(ids, X[:, :1], epochs=1, steps_per_epoch=1, verbose=0)
     assert private.independence_checks._checked == ([], None)
     statement = private.privacy_statement()
-    assert "proved from the graph" in " ".join(statement.split())
+    assert "verified from the graph" in " ".join(statement.split())
 
 
 def test_rows_of_ids_that_meet_are_still_seen():
@@ -109,5 +109,5 @@ def test_rows_of_ids_that_meet_are_still_seen():
 
     private = made(Meeting(), layers.GlobalAveragePooling1D(), layers.Dense(1), validate="probe")
     private.compile("sgd", "mse")
-    with pytest.raises(ValueError, match="compute from each example alone, got values"):
+    with pytest.raises(ValueError, match="without interaction between examples, got values"):
         private.fit(np.ones((40, 5), int), X[:, :1], epochs=1, verbose=0)

@@ -96,7 +96,7 @@ def with_tables():
 
 def test_the_statement_says_that_it_is_proved():
     statement = fitted(made(around(layers.LayerNormalization())))
-    assert "proved from the graph that the step runs, for physical batches of 8 rows" in statement
+    assert "verified from the graph of the step, for physical batches of 8 rows" in statement
     assert statement.startswith("Training satisfies")
 
 
@@ -104,7 +104,7 @@ def test_the_statement_says_that_it_is_proved():
 @pytest.mark.parametrize("make", [position_embedding, with_tables])
 def test_as_many_positions_as_rows_are_proved_and_clipped(make):
     private = made(make())
-    assert "proved from the graph" in fitted(private)
+    assert "verified from the graph" in fitted(private)
     assert 0.5 < moved(private) <= 1 + 1e-5
     apart = made(private.model, engine="per_example")
     x, y = data(private.model, 2 * P)
@@ -117,7 +117,7 @@ def test_as_many_positions_as_rows_are_proved_and_clipped(make):
 @pytest.mark.slow
 def test_views_of_positions_are_proved():
     private = made(with_tables(), augmentation_multiplicity=2, physical_batch_size=P // 2)
-    assert "proved from the graph" in fitted(private)
+    assert "verified from the graph" in fitted(private)
     assert moved(private, P // 2) <= 1 + 1e-5
 
 
@@ -138,7 +138,7 @@ def test_what_is_unfrozen_before_fit_is_refused_in_fit():
     coupling, model = frozen_coupling()
     private = made(model, engine="book_keeping")
     coupling.trainable = True  # Keras reads it in compile
-    with pytest.raises(ValueError, match="per-example independence can be proved"):
+    with pytest.raises(ValueError, match="^Per-example independence of the model.* be verified"):
         fitted(compiled(private))
     assert private.ledger.updates == 0
 
@@ -150,11 +150,11 @@ def test_what_is_unfrozen_between_two_fits_is_refused():
     fitted(private, epochs=1)
     made_before = private.ledger.updates
     coupling.trainable = True
-    with pytest.raises(ValueError, match="per-example independence can be proved"):
+    with pytest.raises(ValueError, match="^Per-example independence of the model.* be verified"):
         fitted(compiled(private))
     assert private.ledger.updates == made_before
     coupling.trainable = False
-    assert "proved from the graph" in fitted(compiled(private))
+    assert "verified from the graph" in fitted(compiled(private))
 
 
 def test_the_refusal_names_operation_layer_and_remedy():
@@ -164,7 +164,7 @@ def test_the_refusal_names_operation_layer_and_remedy():
     with pytest.raises(ValueError) as caught:
         fitted(compiled(private))
     message = str(caught.value)
-    assert message.startswith("Expected a model, a loss and an augmentation")
+    assert message.startswith("Per-example independence of the model, the loss and the augmen")
     assert "Mean '" in message and coupling.name in message
     assert 'engine="per_example"' in message and 'validate="probe"' in message
     assert "in user code" not in message
@@ -178,11 +178,11 @@ def without_rule():
 
 
 def test_what_is_only_probed_is_refused_unless_that_is_asked_for():
-    with pytest.raises(ValueError, match="per-example independence can be proved"):
+    with pytest.raises(ValueError, match="^Per-example independence of the model.* be verified"):
         made(without_rule(), engine="book_keeping")
     statement = fitted(made(without_rule(), validate="probe"))
-    assert "on which this guarantee rests: the verification stopped at" in statement
-    assert "coupling" in statement and "proved from" not in statement
+    assert "This guarantee relies on that check: the verification stopped at" in statement
+    assert "coupling" in statement and "verified from" not in statement
 
 
 @pytest.mark.slow
@@ -197,7 +197,7 @@ def test_engines_of_tensorflow_privacy_are_not_verified():
     statement = fitted(made(around(), engine="tfp_model"))
     assert statement.startswith("NO GUARANTEE") and "of TensorFlow Privacy are not" in statement
     statement = fitted(made(around(), engine="tfp_model", validate="probe"))
-    assert "on which this guarantee rests: sums by the engine 'tfp_model'" in statement
+    assert "This guarantee relies on that check: sums by the engine 'tfp_model'" in statement
 
 
 class Remembers(layers.Layer):
@@ -219,7 +219,7 @@ def test_state_that_examples_change_is_refused_by_any_engine(engine):
     keeping = Remembers(trainable=False)
     private = made(around(keeping), engine=engine)
     keeping.trainable = True
-    with pytest.raises(ValueError, match="Expected state that no example changes, got Assign"):
+    with pytest.raises(ValueError, match="^Examples change state of the model: Assign"):
         fitted(compiled(private))
 
 
@@ -257,7 +257,7 @@ class OnlyWhenEager(layers.Layer):
 def test_functions_that_are_switched_to_eager_are_no_graphs():
     """By `tf.config.run_functions_eagerly`, at any time."""
     private = compiled(made(around(OnlyWhenEager())), run_eagerly=False)
-    assert "proved from the graph" in fitted(private, epochs=1, steps_per_epoch=2)
+    assert "verified from the graph" in fitted(private, epochs=1, steps_per_epoch=2)
     tf.config.run_functions_eagerly(True)
     try:
         assert fitted(private).startswith("NO GUARANTEE")
@@ -304,7 +304,7 @@ def shuffled(x):
 @pytest.mark.slow_cases("book_keeping")
 @pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
 def test_an_augmentation_across_rows_is_refused_by_any_engine(engine):
-    with pytest.raises(ValueError, match="augmentation.*proved.*Roll|augmentation.*proved.*Concat"):
+    with pytest.raises(ValueError, match="augmentation.*verified.*(Roll|Concat)"):
         made(around(), engine=engine, augmentation=shuffled)
     flipped = made(around(), engine=engine, augmentation=lambda x: x[:, ::-1])
-    assert "Per-example independence, which clipping rests on" in fitted(flipped)
+    assert "Per-example independence, which clipping requires" in fitted(flipped)

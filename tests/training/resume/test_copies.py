@@ -52,7 +52,7 @@ def go_on(start, folder, data):
 
 
 def copies_in(private):
-    return str(private.ledger.state.sentences("not_covered")).count("other copies of this run")
+    return str(private.ledger.state.sentences("not_covered")).count("Other copies of this run")
 
 
 def test_a_copy_goes_on_as_a_run_of_its_own_and_says_so(start, stopped, data, tmp_path):
@@ -109,7 +109,7 @@ def test_a_folder_that_does_not_say_where_it_was_may_be_a_copy(start, stopped, h
     elif harm != "gone":
         place.write_bytes(b"\xff\x00" if harm == "bytes" else b"")
     again = start(stopped, resume=True)
-    assert copies_in(again) == 1 and "other copies of this run" in again.privacy_statement()
+    assert copies_in(again) == 1 and "Other copies of this run" in again.privacy_statement()
     assert again.ledger.state.remaining_updates == STEPS - AFTER
 
 
@@ -121,7 +121,7 @@ def test_the_ledger_says_it_before_the_place_is_noted(start, stopped, tmp_path, 
         with pytest.raises(OSError):
             start(tmp_path / "copy", resume=True)
     copied = read_ledger(tmp_path / "copy" / "ledger.jsonl")
-    assert "other copies" in str(copied.state.sentences("not_covered"))
+    assert "Other copies" in str(copied.state.sentences("not_covered"))
     assert copies_in(start(tmp_path / "copy", resume=True)) == 1
 
 

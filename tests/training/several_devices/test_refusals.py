@@ -85,7 +85,7 @@ def test_the_chief_says_what_is_exchanged(process, data):
     chief, workers = process(0)
     begun((chief, workers), data)
     said = chief.privacy_statement()
-    assert "before each update the sums without noise, and the secret key" in said
+    assert "before each update the exact sums, and the secret key" in said
     assert chief.ledger.guarantee_holds and chief.slots.batches == 2
 
 

@@ -469,7 +469,7 @@ def test_shares_out_of_range_are_refused(share):
 def test_statistics_of_joined_rows_are_refused_beside_it(statistics, public):
     model = network()
     model.add(PublicBatchNormalization(statistics=statistics))
-    with pytest.raises(ValueError, match="Expected no NoisedBatchNormalization beside"):
+    with pytest.raises(ValueError, match="NoisedBatchNormalization is not supported together"):
         make_private_with(model, public_batch=public)
 
 

@@ -247,7 +247,7 @@ class TestRefusals:
         ):
             trained.fit(x, y, person=person, callbacks=[asks], verbose=0)
         query = tfdpnorm.privacy.entries.Query("accuracy", 2.0, 3, True)
-        with pytest.raises(ValueError, match="hides one row of the validation examples"):
+        with pytest.raises(ValueError, match="protects single rows of the validation examples"):
             trained.ledger.record(query)
 
     def test_phases_of_another_unit(self, private, build, data, cross_entropy):

@@ -89,7 +89,7 @@ def test_a_model_that_draws_is_verified_and_trained(engine, name):
     private = trained(MODELS[name](), engine)
     assert private.ledger.guarantee_holds and private.ledger.updates == 3
     said = " ".join(private.privacy_statement().split())
-    assert ("proved from the graph" if engine == "book_keeping" else "computed by itself") in said
+    assert ("verified from the graph" if engine == "book_keeping" else "computed by itself") in said
 
 
 @pytest.mark.quick_cases("dropout")

@@ -108,7 +108,7 @@ def test_independence_of_examples_is_proved(kind, rows, data, cross_entropy):
     model.fit(*data, verbose=0)
     assert model.engine == "book_keeping"
     assert any(
-        "proved from the graph" in said for said in model.ledger.state.sentences("established")
+        "verified from the graph" in said for said in model.ledger.state.sentences("established")
     )
     assert not model.ledger.state.sentences("no_guarantee")
 

@@ -109,7 +109,7 @@ def gram_norms(gram_a, gram_b, roundings, removed=None, removed_roundings=0):
     is added to the norm. And the norm is taken to be at least 1 / 256 of that sum, and 1 / 4 of
     what it is before parts are taken out of it: so no row of a clipped sum has parts whose norms
     add up to more than 256 C, or a norm of more than 4 C, and they do not move others by more than
-    is paid for (see `RowSums`).
+    is charged (see `RowSums`).
 
     Args:
         gram_a: A, [rows, T, T], (a_t . a_s).

@@ -1,5 +1,9 @@
 """Per-example gradients of one variable, in the forms in which they are cheapest to keep."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import tensorflow as tf
 
 from tfdpnorm.dtypes import widened
@@ -12,6 +16,11 @@ from tfdpnorm.gradients.contributions.arithmetic import (
 )
 from tfdpnorm.gradients.contributions.row_sums import IN_BLOCKS
 from tfdpnorm.keras_compat.devices_and_precision import in_xla, takes_forms_of_gpus
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tfdpnorm.gradients.contributions.row_sums import RowSums
 
 
 def over_positions(x):
@@ -53,26 +62,28 @@ class Contribution:
     numbers are float32, float64 for float64 layers, whatever the layer computes in.
     """
 
-    def instantiated(self):
+    def instantiated(self) -> tf.Tensor:
         """Returns the gradients as they are, [rows, *variable.shape]."""
         raise NotImplementedError
 
-    def merged(self, other):
+    def merged(self, other: Contribution) -> Contribution:
         """The gradients of two calls of the layer together, another contribution.
 
         They are added *before* any norm is taken: the norm of a sum has cross terms.
         """
         return Instantiated(self.instantiated() + other.instantiated())
 
-    def grouped(self, count):
+    def grouped(self, count: int) -> Contribution:
         """The gradients of examples that take `count` consecutive rows each: their sums."""
         return Instantiated(self.instantiated()).grouped(count)
 
-    def squared_norms(self):
+    def squared_norms(self) -> tf.Tensor:
         """Returns [rows]. Called once, before `weighted_sum`, and may keep what that can use."""
         return Instantiated(self.instantiated()).squared_norms()
 
-    def weighted_sum(self, factors, finite, sums=IN_BLOCKS):
+    def weighted_sum(
+        self, factors: tf.Tensor, finite: tf.Tensor, sums: RowSums = IN_BLOCKS
+    ) -> tf.Tensor:
         """Returns the sum over rows of factor * gradient, of the variable's shape.
 
         Args:
@@ -91,20 +102,22 @@ class Instantiated(Contribution):
         gradients: [rows, *variable.shape].
     """
 
-    def __init__(self, gradients):
+    def __init__(self, gradients: tf.Tensor) -> None:
         self._gradients = widened(gradients)
 
-    def instantiated(self):
+    def instantiated(self) -> tf.Tensor:
         return self._gradients
 
-    def grouped(self, count):
+    def grouped(self, count: int) -> Instantiated:
         shape = [-1, count, *self._gradients.shape[1:]]
         return Instantiated(tf.reduce_sum(tf.reshape(self._gradients, shape), axis=1))
 
-    def squared_norms(self):
+    def squared_norms(self) -> tf.Tensor:
         return sum_of_squares(self._gradients)
 
-    def weighted_sum(self, factors, finite, sums=IN_BLOCKS):
+    def weighted_sum(
+        self, factors: tf.Tensor, finite: tf.Tensor, sums: RowSums = IN_BLOCKS
+    ) -> tf.Tensor:
         return sums.weighted(cleaned(self._gradients, finite), factors)
 
 
@@ -120,7 +133,7 @@ class OuterSum(Contribution):
         shape: Shape of the variable, of d * p numbers in the order (d, p).
     """
 
-    def __init__(self, a, b, shape):
+    def __init__(self, a: tf.Tensor, b: tf.Tensor, shape: Sequence[int] | tf.TensorShape) -> None:
         self._a = widened(a)
         self._b = widened(b)
         self._shape = shape
@@ -135,13 +148,13 @@ class OuterSum(Contribution):
             return self._a[:, tf.newaxis, :], self._b[:, tf.newaxis, :]
         return self._a, self._b
 
-    def merged(self, other):
+    def merged(self, other: Contribution) -> Contribution:
         if not isinstance(other, OuterSum):
             return other.merged(self)
         (a, b), (other_a, other_b) = self._with_positions(), other._with_positions()
         return OuterSum(tf.concat([a, other_a], 1), tf.concat([b, other_b], 1), self._shape)
 
-    def grouped(self, count):
+    def grouped(self, count: int) -> OuterSum:
         def regrouped(x):
             positions = tf.shape(x)[1] if x.shape[1] is None else x.shape[1]
             return tf.reshape(x, [-1, count * positions, x.shape[2]])
@@ -149,11 +162,11 @@ class OuterSum(Contribution):
         a, b = map(regrouped, self._with_positions())
         return OuterSum(a, b, self._shape)
 
-    def instantiated(self):
+    def instantiated(self) -> tf.Tensor:
         a, b = self._with_positions()
         return tf.reshape(tf.matmul(a, b, transpose_a=True), [-1, *self._shape])
 
-    def squared_norms(self):
+    def squared_norms(self) -> tf.Tensor:
         if self._one_position:
             return sum_of_squares(self._a) * sum_of_squares(self._b)
         if self._gram_is_cheaper():
@@ -165,7 +178,9 @@ class OuterSum(Contribution):
         self._matrices = self.instantiated()
         return sum_of_squares(self._matrices)
 
-    def weighted_sum(self, factors, finite, sums=IN_BLOCKS):
+    def weighted_sum(
+        self, factors: tf.Tensor, finite: tf.Tensor, sums: RowSums = IN_BLOCKS
+    ) -> tf.Tensor:
         if self._matrices is not None:
             return sums.weighted(cleaned(self._matrices, finite), factors)
         a, b = self._with_positions()
@@ -215,7 +230,7 @@ class BlockOuterSum(Contribution):
 
         return BlockOuterSum(regrouped(self._a), regrouped(self._b), *self._layout)
 
-    def instantiated(self):
+    def instantiated(self) -> tf.Tensor:
         return self._in_order(tf.matmul(self._a, self._b, transpose_a=True))
 
     def squared_norms(self):

@@ -24,15 +24,15 @@ MOST_ROUNDING = 0.02  # of C; above it, smaller blocks are taken
 
 
 def rounded_sums(rows):
-    """How sums over the rows of a lot are computed, and what their rounding can do.
+    """How sums over the rows of a batch are computed, and what their rounding can do.
 
     Args:
-        rows: R: no lot has more examples, up to a probability that delta includes, and no physical
-            batch has more rows. The examples may be in any of these.
+        rows: R: no batch has more examples, up to a probability that delta includes, and no
+            physical batch has more rows. The examples may be in any of these.
 
     Returns:
         Pair of the number of rows that are added up in float32 in one go, None for none; and of the
-        most, relative to C, that rounding adds to the distance of the computed sums of two lots
+        most, relative to C, that rounding adds to the distance of the computed sums of two batches
         that differ in one example.
     """
     for block in ROWS_IN_A_BLOCK:
@@ -51,7 +51,7 @@ def sums_on_cpu(rows):
     """Returns the pair of the `RowSums` to take and what their rounding can do; see `rounded_sums`.
 
     Args:
-        rows: R, the most examples of a lot or rows of a physical batch.
+        rows: R, the most examples of a batch or rows of a physical batch.
     """
     block, more = rounded_sums(rows)
     return RowSums(block, rows_of_longer(rows, block)), more
@@ -61,10 +61,10 @@ def rows_of_longer(rows, block):
     """How many longer vectors are added up in one go, so that rounding does no more than is paid.
 
     A function of the sum may make vectors shorter, those of rows with norms of up to `LONGER` C.
-    Rounding of their sum is larger by as much, and has to be made up for by fewer additions.
+    Rounding of their sum is larger by as much, and has to be generated for by fewer additions.
 
     Args:
-        rows: R, the most examples of a lot or rows of a physical batch.
+        rows: R, the most examples of a batch or rows of a physical batch.
         block: How many rows of norms of up to C are added up in one go; None for none.
 
     Returns:

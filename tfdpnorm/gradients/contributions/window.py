@@ -89,7 +89,7 @@ class Window(NamedTuple):
         )
 
     def kernel_gradient(self, images, outputs_gradient, kernel_shape):
-        """The gradient by the kernel, summed over the rows: of `kernel_shape`."""
+        """The gradient with respect to the kernel, summed over the rows: of `kernel_shape`."""
         # The values do not matter, and in a graph this forward convolution is pruned.
         kernel = tf.zeros(kernel_shape, images.dtype)
         with tf.GradientTape(watch_accessed_variables=False) as tape:

@@ -1,6 +1,8 @@
 """The clipped gradient sum by book-keeping: one forward and one backward pass for all rows."""
 
-from typing import Any, NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import tensorflow as tf
 
@@ -9,6 +11,11 @@ from tfdpnorm.gradients.engines.per_example import check_connected
 from tfdpnorm.gradients.refusals import refusal_of_engine
 from tfdpnorm.gradients.taps import Taps
 from tfdpnorm.keras_compat.variables import raw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from tensorflow import keras
 
 
 class BookKept(NamedTuple):
@@ -30,17 +37,17 @@ class BookKept(NamedTuple):
 
 
 def book_keeping(
-    model,
-    loss_fn,
-    rows,
-    variables,
-    clipping,
+    model: keras.Model,
+    loss_fn: Callable,
+    rows: tuple,
+    variables: Sequence[tf.Variable],
+    clipping: Clipping | float,
     *,
-    rows_per_example=1,
-    broadcast=(),
-    observe=None,
-    unreached=None,
-):
+    rows_per_example: int = 1,
+    broadcast: Collection = (),
+    observe: Callable[[BookKept], None] | None = None,
+    unreached: list | None = None,
+) -> ClippedSum:
     """The clipped sum, from the inputs of each layer and the gradients of its outputs.
 
     No row changes the gradient of another, so that the gradient of the *sum* of the losses by a
@@ -62,7 +69,7 @@ def book_keeping(
         observe: Function that is called with the `BookKept` of this pass, once after the forward
             pass and once with everything; None for none.
         unreached: List that variables are added to that the loss does not depend on, whose sum is
-            zero; None refuses them.
+            zero; None rejects them.
 
     Returns:
         A `ClippedSum`.
@@ -144,7 +151,7 @@ def book_keeping(
 
 
 def _check_rows(calls, mask):
-    """Refuses layers that run on other rows than the batch's, or than a wrapper's rule says.
+    """Rejects layers that run on other rows than the batch's, or than a wrapper's rule says.
 
     Norms by such rows would be broadcast against the mask: parts of one example's gradient would
     be clipped one by one, and their sum exceed the clip.

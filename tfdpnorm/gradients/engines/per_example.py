@@ -1,13 +1,28 @@
 """Per-example gradients by vectorising the gradient of one example over the batch."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import tensorflow as tf
 
 from tfdpnorm.gradients.clipping import ClippedSum, Clipping, accumulation_dtype, clipped_sum
 from tfdpnorm.gradients.map_rows import map_rows
 from tfdpnorm.keras_compat.variables import raw
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
-def per_example(loss_fn, rows, variables, clipping, *, rows_mix=False, unreached=None):
+
+def per_example(
+    loss_fn: Callable,
+    rows: tuple,
+    variables: Sequence[tf.Variable],
+    clipping: Clipping | float,
+    *,
+    rows_mix: bool = False,
+    unreached: list | None = None,
+) -> ClippedSum:
     """The clipped sum, from one explicit gradient per row.
 
     Takes rows x parameters numbers of memory: choose the physical batch accordingly. An op that
@@ -24,7 +39,7 @@ def per_example(loss_fn, rows, variables, clipping, *, rows_mix=False, unreached
             the full gradient). Then gradients are rows of the Jacobian of the whole batch, at a
             cost that is quadratic in the rows, and the sensitivity of the sum is NOT bounded by C.
         unreached: List that the variables are added to that the loss does not depend on, whose sum
-            is zero whatever the rows hold; None refuses them.
+            is zero whatever the rows hold; None rejects them.
 
     Returns:
         A `ClippedSum`.
@@ -48,13 +63,13 @@ def per_example(loss_fn, rows, variables, clipping, *, rows_mix=False, unreached
 
 
 def check_connected(gradients, variables, unreached=None):
-    """Refuses variables whose gradient is None, or adds them to a list.
+    """Rejects variables whose gradient is None, or adds them to a list.
 
     Args:
         gradients: List of gradients, None for those that do not exist.
         variables: What they are by.
         unreached: List that the variables without a gradient are added to; None to refuse them. If
-            no variable has one they are refused anyway: nothing would be trained.
+            no variable has one they are rejected anyway: nothing would be trained.
 
     Raises:
         ValueError: naming them.

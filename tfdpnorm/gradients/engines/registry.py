@@ -24,7 +24,7 @@ class Engine:
         name: The word for it in flags, records and statements.
         bind: Function `(model, optimizer, rows_mix, rows_per_example) -> clipped_sum`, where
             `clipped_sum(loss_fn, rows, variables, clipping)` gives a `ClippedSum`; see
-            `tfdpnorm.gradients.per_example` for its arguments. It refuses an optimizer that the
+            `tfdpnorm.gradients.per_example` for its arguments. It rejects an optimizer that the
             engine cannot work for.
         one_pass: Whether it runs all rows in one pass, through which verification can follow each
             of them: its clipped_sum takes `observe` and `broadcast` (see
@@ -55,7 +55,7 @@ class Engine:
         return not (self.one_pass or self.of_tensorflow_privacy)
 
     def check(self, *, rows_mix, public_rows_per_example, clipping):
-        """Refuses what the engine cannot do, before anything is trained.
+        """Rejects what the engine cannot do, before anything is trained.
 
         Args:
             rows_mix: Whether the loss of a row depends on the other private rows (statistics mode

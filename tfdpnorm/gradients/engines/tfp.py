@@ -32,7 +32,7 @@ def _optimizer_class(base):
 
 
 def check_optimizer(optimizer):
-    """Refuses optimizers of which tensorflow-privacy has no vectorised class.
+    """Rejects optimizers of which tensorflow-privacy has no vectorised class.
 
     Args:
         optimizer: A Keras optimizer.

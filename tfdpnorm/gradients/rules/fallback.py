@@ -100,7 +100,7 @@ class FallbackRule(Rule):
 
 
 def _called(layer, call, inputs, args, kwargs):
-    """What a layer gives; refused if it reads tensors that it is not given.
+    """What a layer gives; rejected if it reads tensors that it is not given.
 
     They may be the rows of all examples, in an attribute that another layer has set, and the layer
     may cut them to as many as it has of its input: then each example would get the first one's.
@@ -119,7 +119,7 @@ def _called(layer, call, inputs, args, kwargs):
 
 
 def _called_again(layer, call, inputs, args, kwargs):
-    """Calls a layer on one row; refused if it fails there, as with what the first call has kept."""
+    """Calls a layer on one row; rejects it if it fails there, as with what the first call kept."""
     try:
         return _called(layer, call, inputs, args, kwargs)
     except Exception as error:  # whatever code of the user's raises
@@ -136,7 +136,7 @@ def _called_again(layer, call, inputs, args, kwargs):
 
 
 def _check_one_row(layer, outputs, gradients):
-    """Refuses a layer that gives other rows than that of its input.
+    """Rejects a layer that gives other rows than that of its input.
 
     It reads the rows elsewhere: in an attribute that another layer has set, for instance.
     """

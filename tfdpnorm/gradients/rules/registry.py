@@ -1,9 +1,20 @@
 """What a gradient rule is, and the registry of rules by layer type."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.exchange import exchanged
 from tfdpnorm.keras_compat.layers import has_low_rank_update
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    import tensorflow as tf
+
 
 _RULES = {}
 
@@ -20,12 +31,20 @@ class Rule:
     # rule may stop gradients that it computes by itself.
     runs_own_call = False
 
-    def applies(self, layer):
+    def applies(self, layer: keras.layers.Layer) -> bool:
         """Whether the rule covers `layer` as it is configured."""
         del layer
         return True
 
-    def forward(self, layer, call, watch, inputs, *args, **kwargs):
+    def forward(
+        self,
+        layer: keras.layers.Layer,
+        call: Callable,
+        watch: Callable[[tf.Tensor], tf.Tensor],
+        inputs: Any,
+        *args: Any,
+        **kwargs: Any,
+    ) -> tuple[Any, Any]:
         """Runs `layer` and returns its output and what to remember for `contributions`.
 
         Args:
@@ -42,7 +61,9 @@ class Rule:
         """
         raise NotImplementedError
 
-    def contributions(self, layer, remembered, gradients):
+    def contributions(
+        self, layer: keras.layers.Layer, remembered: Any, gradients: Sequence[tf.Tensor]
+    ) -> list[tuple[tf.Variable, Any]]:
         """Says what one call of the layer contributes to the per-example gradients.
 
         Args:
@@ -57,7 +78,7 @@ class Rule:
         raise NotImplementedError
 
 
-def register_rule(*layer_types):
+def register_rule(*layer_types: type) -> Callable[[type[Rule]], type[Rule]]:
     """Decorator that registers a `Rule` class for layer types.
 
     A rule holds for exactly these types: a subclass may override `call`, and needs a rule of its
@@ -65,6 +86,9 @@ def register_rule(*layer_types):
 
     Args:
         *layer_types: Keras layer classes.
+
+    Returns:
+        A decorator that returns the class unchanged.
 
     Example:
         A layer that scales and shifts each feature, at each of its positions::

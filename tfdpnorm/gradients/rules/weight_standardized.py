@@ -20,9 +20,9 @@ from tfdpnorm.layers import WeightStandardizedConv2D
 class _Standardization:
     """The standardised kernel of a layer, and the way back from its gradient.
 
-    The convolution is with gain * u, u = (w - mean) * scale. With G the gradient by the kernel that
-    is convolved with, a filter at a time, the gain's is u . G (`by_gain`), and that of w is
-    `pulled_back(G)`.
+    The convolution is with gain * u, u = (w - mean) * scale. With G the gradient with respect to
+    the kernel that is convolved with, a filter at a time, the gain's is u . G (`by_gain`), and that
+    of w is `pulled_back(G)`.
 
     Args:
         layer: `WeightStandardizedConv2D`.

@@ -30,6 +30,6 @@ why; `Mixed` says nothing, so that it is always true, and is what operations wit
 What can leave a graph other than through its outputs is a *state fault*: a variable, a table or a
 Python function that gets a value which is not free, or gets one when examples decide that it does.
 The state of what draws random numbers counts as a variable: examples must not decide whether, or
-how many, numbers are drawn. With such a fault nothing is proved: what the graph captured may not be
-free the next time, or what it reads later on.
+how many, numbers are drawn. With such a fault nothing is verified: what the graph captured may not
+be free the next time, or what it reads later on.
 """

@@ -5,12 +5,14 @@ the gradient b of the sum of all losses by it, and of what the rule remembered. 
 the losses are of rows, in the engine's order, then what the rule computes for example i depends on
 example i and on what is free: no other example changes its gradient, its norm or its clip factor.
 That a rule computes row i of its contributions from row i of these tensors is the library's own
-part, and is not proved here.
+part, and is not verified here.
 """
+
+from __future__ import annotations
 
 import types
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import tensorflow as tf
 from tensorflow import keras
@@ -31,6 +33,13 @@ from tfdpnorm.independence.verification.outputs import (
 )
 from tfdpnorm.independence.verification.verdicts import FREE
 from tfdpnorm.keras_compat.variables import raw, trainable_variables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from tfdpnorm.independence.verification.outputs import Proof
+
 
 # Free, or without tensors.
 _NOT_LOOKED_INTO = (tf.Variable, tf.Module, type, types.FunctionType, types.MethodType)
@@ -55,8 +64,16 @@ class Traced(NamedTuple):
     tap: object = None
 
 
-def prove_training(model, loss, x, y, *, make_forward=None, **options):
-    """Proves per-example independence of a model's training by book-keeping.
+def prove_training(
+    model: keras.Model,
+    loss: Any,
+    x: Any,
+    y: Any,
+    *,
+    make_forward: Callable | None = None,
+    **options: Any,
+) -> Proof:
+    """Verifies per-example independence of a model's training by book-keeping.
 
     Args:
         model: A built Keras model.
@@ -196,7 +213,7 @@ def _check_computed_alike(first, last, broadcast):
 
 
 def prove_pass(graph, kept, examples, public=()):
-    """Proves per-example independence of a traced pass of book-keeping.
+    """Verifies per-example independence of a traced pass of book-keeping.
 
     Args:
         graph: The `FuncGraph` of a function of (x, y, sample_weight, mask), each [P, ...].

@@ -1,7 +1,9 @@
 """Proof that each output of a function keeps the examples apart."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import tensorflow as tf
 
@@ -10,6 +12,10 @@ from tfdpnorm.independence.verification.in_place import in_place
 from tfdpnorm.independence.verification.verdicts import FREE, Mixed, Rows
 from tfdpnorm.independence.verification.walk import Walk
 from tfdpnorm.keras_compat.graphs import traced
+
+if TYPE_CHECKING:
+    from typing import Any
+
 
 del rules  # imported to register the rules
 
@@ -32,7 +38,7 @@ class Claim:
 
     @property
     def holds(self):
-        """Whether the claim is proved."""
+        """Whether the claim is verified."""
         if self.verdict == FREE:
             return self.may_be_free
         return self.verdict == Rows(0, self.per_example)
@@ -52,7 +58,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Proof:
-    """What was proved of a function, for the number of examples that it was traced for.
+    """The result of verifying a function, for the number of examples that it was traced for.
 
     Attributes:
         claims: Tuple of `Claim`. With a state fault they say nothing of later runs.
@@ -68,29 +74,29 @@ class Proof:
     broadcast_layers: tuple = ()
 
     @property
-    def holds(self):
-        """Whether all claims are proved, and no state depends on examples."""
+    def holds(self) -> bool:
+        """Whether all claims are verified, and no state depends on examples."""
         return all(claim.holds for claim in self.claims) and not self.state_faults
 
     @property
-    def failed(self):
-        """Tuple of the claims that are not proved."""
+    def failed(self) -> tuple:
+        """Tuple of the claims that are not verified."""
         return tuple(claim for claim in self.claims if not claim.holds)
 
     @property
-    def obstacle(self):
+    def obstacle(self) -> str | None:
         """What stopped the proof first, in words; None if nothing did."""
         for claim in self.failed:
             return str(claim)
         return next(map(str, self.state_faults), None)
 
     @property
-    def couples(self):
+    def couples(self) -> bool:
         """Whether examples are known to meet where the proof stopped first."""
         return self.culprit is not None and self.culprit.is_meeting
 
     @property
-    def culprit(self):
+    def culprit(self) -> Any:
         """The `Mixed` of the operation that stopped the proof first; None without one."""
         mixed = [c.verdict for c in self.failed if isinstance(c.verdict, Mixed)]
         return next(iter([*mixed, *self.state_faults]), None)
@@ -151,8 +157,8 @@ def traced_function(function, specs):
     """
     if not tf.executing_eagerly():
         raise RuntimeError(
-            "Expected a proof to be made eagerly, got a call inside a graph. Make it before the "
-            "function that is traced."
+            "The verification was called inside a graph. Call it eagerly, before the function is "
+            "traced."
         )
     return traced(function, specs)
 
@@ -204,7 +210,7 @@ def _captured(tensor):
 
 
 def check_specs(specs, examples):
-    """Refuses specs that are not of so many examples, or not of known shapes."""
+    """Rejects specs that are not of so many examples, or not of known shapes."""
     for spec in tf.nest.flatten(specs):
         if not spec.shape.is_fully_defined() or spec.shape[:1] != [examples]:
             raise ValueError(

@@ -1,5 +1,7 @@
 """Variational dropout with as much noise in the weights as privacy puts there."""
 
+from __future__ import annotations
+
 import math
 
 from tensorflow import keras
@@ -23,8 +25,8 @@ class PrivacyNoiseAsDropout(keras.callbacks.Callback):
     """Gives the layers of variational dropout the noise that each update puts into the weights.
 
     With plain SGD, update t of a private model is phi <- phi - eta_t (S + N(0, (z C)^2)) / L, for
-    the clipped sum S and the expected lot size L. So it moves each weight by noise of the standard
-    deviation
+    the clipped sum S and the expected batch size L. So it moves each weight by noise of the
+    standard deviation
 
         zeta_t = eta_t z C / L,
 
@@ -66,12 +68,12 @@ class PrivacyNoiseAsDropout(keras.callbacks.Callback):
         adds the noise without the learning rate, and in another place.
     """
 
-    def __init__(self, factor=1.0):
+    def __init__(self, factor: float = 1.0) -> None:
         super().__init__()
         self.factor = arguments.nonnegative("factor", factor)
         self._layers = []
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict | None = None) -> None:
         if getattr(self.model, "ledger", None) is None:
             raise ValueError(
                 "Expected a model from make_private(), got "
@@ -95,12 +97,12 @@ class PrivacyNoiseAsDropout(keras.callbacks.Callback):
                 f"{steps_per_execution(self.model)}: the noise is set before each update."
             )
 
-    def on_train_batch_begin(self, batch, logs=None):
+    def on_train_batch_begin(self, batch: int, logs: dict | None = None) -> None:
         stddev = self.stddev_of_next_update()
         for layer in self._layers:
             layer.noise_stddev.assign(stddev)
 
-    def stddev_of_next_update(self):
+    def stddev_of_next_update(self) -> float:
         """Returns `factor` times zeta_t of the update that comes next, a float."""
         plan = self.model.ledger.plan
         # What statistics are released with takes its share of the budget from the gradients.

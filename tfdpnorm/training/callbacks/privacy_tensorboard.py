@@ -1,9 +1,17 @@
 """Scalars for TensorBoard, by what the guarantee says of them."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.training.callbacks.private_validation import NAME_PREFIX
+
+if TYPE_CHECKING:
+    import os
+
 
 COVERED, VALIDATION, NOT_COVERED = "covered", "validation", "not covered by the guarantee"
 _FREE = ("epsilon", "learning_rate", "lr")
@@ -14,7 +22,7 @@ class PrivacyTensorBoard(keras.callbacks.Callback):
 
     | group | what is in it |
     |---|---|
-    | covered | epsilon, the learning rate, and the noised accuracies of `PrivateValidation` |
+    | covered | epsilon, the learning rate, and the noisy accuracies of `PrivateValidation` |
     | validation | `val_...`, of validation data: theirs is the privacy to think of |
     | not covered by the guarantee | loss and metrics of the training examples |
 
@@ -26,20 +34,20 @@ class PrivacyTensorBoard(keras.callbacks.Callback):
         log_dir: Folder that `tensorboard --logdir` reads.
     """
 
-    def __init__(self, log_dir):
+    def __init__(self, log_dir: str | os.PathLike) -> None:
         super().__init__()
         self._log_dir = str(log_dir)
         self._writer = None
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict | None = None) -> None:
         self._writer = tf.summary.create_file_writer(self._log_dir)
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         with self._writer.as_default(step=self.model.ledger.state.updates):
             for name, value in (logs or {}).items():
                 tf.summary.scalar(f"{self._group(name)}/{name}", float(value))
 
-    def on_train_end(self, logs=None):
+    def on_train_end(self, logs: dict | None = None) -> None:
         self._writer.close()
 
     def _group(self, name):

@@ -1,5 +1,7 @@
 """Noisy looks at private validation data, each of them paid for in the ledger."""
 
+from __future__ import annotations
+
 import contextlib
 import hashlib
 import io
@@ -7,6 +9,7 @@ import math
 import random
 import warnings
 import weakref
+from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
@@ -14,6 +17,7 @@ from tensorflow import keras
 
 from tfdpnorm import arguments
 from tfdpnorm.data import arrays
+from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.privacy import (
     BudgetExhaustedError,
     PrivacyBudget,
@@ -24,6 +28,15 @@ from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import Answer, Query
 from tfdpnorm.training.callbacks.judging import class_numbers, right_class
 from tfdpnorm.training.validation_data import check_no_training_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from numpy.typing import ArrayLike
+
+    from tfdpnorm.training.private_model import PrivateModel
+
 
 NAME_PREFIX = "private_val_"
 _NOT_DISJOINT = "Or pass disjoint=False, which charges the training examples as well."
@@ -66,7 +79,7 @@ class PrivateValidation(keras.callbacks.Callback):
             rows [N, classes].
         noise_multiplier: Standard deviation of the noise on the count, in examples. 0 gives the
             accuracy as it is, for runs without guarantee only.
-        budget: `PrivacyBudget`, in place of `noise_multiplier`: the noise is calibrated so that
+        budget: `PrivacyBudget`, instead of `noise_multiplier`: the noise is calibrated so that
             `queries` answers cost just about as much, by Renyi DP, hence at most as much by either
             accountant. Its delta must be the plan's. With `disjoint=False` it is what the answers
             would cost by themselves.
@@ -91,23 +104,33 @@ class PrivateValidation(keras.callbacks.Callback):
         TypeError: if an array holds anything but booleans, integers and floats.
         ValueError: with what was expected, for empty or non-finite data, lengths that differ,
             targets that the default `correct` cannot judge, or settings out of range.
+
+    Example::
+
+        private = tfdpnorm.make_private(model, plan, public_batch=public_rows)
+        private.compile("sgd", "sparse_categorical_crossentropy")
+        accuracy = tfdpnorm.PrivateValidation(
+            other_x, other_y, budget=tfdpnorm.PrivacyBudget(1.0, plan.delta), queries=2
+        )
+        history = private.fit(x, y, epochs=2, verbose=0, callbacks=[accuracy])
+        print(history.history["private_val_accuracy"])
     """
 
     def __init__(
         self,
-        x,
-        y,
+        x: Any,
+        y: ArrayLike,
         *,
-        noise_multiplier=None,
-        budget=None,
-        queries=None,
-        every=1,
-        correct=None,
-        from_logits=None,
-        disjoint=True,
-        batch_size=256,
-        name=NAME_PREFIX + "accuracy",
-    ):
+        noise_multiplier: float | None = None,
+        budget: PrivacyBudget | None = None,
+        queries: int | None = None,
+        every: int = 1,
+        correct: Callable | None = None,
+        from_logits: bool | None = None,
+        disjoint: bool = True,
+        batch_size: int = 256,
+        name: str = NAME_PREFIX + "accuracy",
+    ) -> None:
         super().__init__()
         # Copies: what the caller writes to the arrays later is not what was checked.
         self.x = arrays.map_leaves(lambda *a: arrays.numeric_array(*a).copy(), x, "x")
@@ -137,7 +160,7 @@ class PrivateValidation(keras.callbacks.Callback):
         self._first_ledger = None  # weak reference to the first one that was charged, its file
         self._digest_of_rows = _digest((self.x, self.y))
 
-    def check_training_data(self, x):
+    def check_training_data(self, x: Any) -> None:
         """Checks that no validation row is a training row, unless `disjoint=False`; for `fit`.
 
         See `tfdpnorm.training.validation_data.check_no_training_rows`.
@@ -147,14 +170,14 @@ class PrivateValidation(keras.callbacks.Callback):
 
         Raises:
             ValueError: giving the numbers of such rows, for the data's curator, not for
-                publication; or if shapes differ, so that nobody can tell.
+                publication; or if shapes differ, so that no one can tell.
         """
         if not self.disjoint:
             return
         check_no_training_rows(self.x, x, remedy=_NOT_DISJOINT)
 
-    def measure(self, private):
-        """Asks once, outside of `fit`, and returns the noised accuracy, a float.
+    def measure(self, private: PrivateModel) -> float:
+        """Asks once, outside of `fit`, and returns the noisy accuracy, a float.
 
         What the ledger holds an answer to for the present weights is not asked again.
 
@@ -181,7 +204,7 @@ class PrivateValidation(keras.callbacks.Callback):
             answer = self._ask(ledger)
         return answer / self.examples
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict | None = None) -> None:
         ledger = getattr(self.model, "ledger", None)
         if not isinstance(ledger, PrivacyLedger):
             raise ValueError(
@@ -195,7 +218,7 @@ class PrivateValidation(keras.callbacks.Callback):
             )
         if self.noise_multiplier == 0:
             if ledger.guarantee_holds:
-                raise ValueError(
+                raise PrivacyError(
                     "Expected noise_multiplier > 0 in a run that has a guarantee, got 0. Give a "
                     "noise_multiplier, or a finite budget and queries."
                 )
@@ -204,11 +227,11 @@ class PrivateValidation(keras.callbacks.Callback):
         self._try_correct()
         self._planned = None
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         if self._planned is None:
             self._planned = self._plan(epoch)
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         if (epoch + 1) % self.every:
             return
         ledger = self.model.ledger
@@ -219,6 +242,7 @@ class PrivateValidation(keras.callbacks.Callback):
                 warnings.warn(
                     f"{self.name} was asked for {self.queries} times, as often as planned, since "
                     "epochs were repeated after a resumption. The remaining ones go without it.",
+                    PrivacyWarning,
                     stacklevel=2,
                 )
                 return
@@ -228,7 +252,7 @@ class PrivateValidation(keras.callbacks.Callback):
             logs["epsilon"] = ledger.epsilon()  # What Keras has is from before the answer.
 
     def _plan(self, epoch):
-        """How many answers there will be after a fit from `epoch` on; refused if too many."""
+        """How many answers there will be after a fit from `epoch` on; rejected if too many."""
         ledger = self.model.ledger
         epochs = math.ceil(ledger.state.remaining_updates / (self.params["steps"] or 1))
         last = min(self.params["epochs"], epoch + epochs)
@@ -281,7 +305,7 @@ class PrivateValidation(keras.callbacks.Callback):
     def _declare_other_runs(self, ledger):
         """Says in both ledgers, each of which counts its own answers, that there is another.
 
-        Not of the trials of a search, which counts them all: from what the winner's says, nobody
+        Not of the trials of a search, which counts them all: from what the winner's says, no one
         may learn how many there were.
         """
         if ledger.state.search is not None:
@@ -332,7 +356,7 @@ class PrivateValidation(keras.callbacks.Callback):
         for row, right in enumerate(together):
             one = slice(row, row + 1)
             if self._checked_correct(take(y, one), take(predictions, one))[0] != right:
-                raise ValueError(
+                raise PrivacyError(
                     "Expected correct(y, predictions) to judge each row by itself, got another "
                     f"answer for row {row} together with other rows than alone: one example could "
                     "change the count by more than 1."

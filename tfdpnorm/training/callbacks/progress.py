@@ -1,13 +1,19 @@
 """A line now and then: how far a private training is, and what it has spent."""
 
+from __future__ import annotations
+
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from tensorflow import keras
 
 from tfdpnorm import arguments
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.training.callbacks.private_validation import NAME_PREFIX
+
+if TYPE_CHECKING:
+    from typing import TextIO
 
 
 class Progress(keras.callbacks.Callback):
@@ -26,27 +32,27 @@ class Progress(keras.callbacks.Callback):
         file: Where to print; standard output if None.
     """
 
-    def __init__(self, every_seconds=10.0, file=None):
+    def __init__(self, every_seconds: float = 10.0, file: TextIO | None = None) -> None:
         super().__init__()
         self.every_seconds = arguments.positive("every_seconds", every_seconds)
         self._file = file
         self._validation = {}
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict | None = None) -> None:
         ledger = self.model.ledger
         self._began = self._told = time.monotonic()
         self._first = ledger.state.updates
         self._whole = ledger.epsilon(whole_plan=True) if ledger.guarantee_holds else None
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         if time.monotonic() - self._told >= self.every_seconds:
             self._tell()
 
-    def on_epoch_end(self, epoch, logs=None):
+    def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         shown = [name for name in logs or {} if name.startswith(("val_", NAME_PREFIX))]
         self._validation = {name: logs[name] for name in shown}
 
-    def on_train_end(self, logs=None):
+    def on_train_end(self, logs: dict | None = None) -> None:
         self._tell(at_end=True)
 
     def _tell(self, at_end=False):

@@ -1,12 +1,18 @@
 """Exponential moving average of the weights."""
 
+from __future__ import annotations
+
 import contextlib
 import weakref
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.variables import trainable_variables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class WeightAverage(keras.callbacks.Callback):
@@ -23,11 +29,23 @@ class WeightAverage(keras.callbacks.Callback):
     Args:
         decay: Between 0 and 1.
 
+    Raises:
+        ValueError: for a decay that is not in [0, 1).
+
+    Example::
+
+        average = tfdpnorm.WeightAverage(decay=0.99)
+        private = tfdpnorm.make_private(model, plan, public_batch=public_rows)
+        private.compile("sgd", "sparse_categorical_crossentropy")
+        private.fit(x, y, verbose=0, callbacks=[average])
+        with average.applied():
+            scores = private.predict(x, verbose=0)
+
     Reference:
         Polyak and Juditsky (1992); De et al. (2022), Section 3.2, for DP-SGD.
     """
 
-    def __init__(self, decay=0.99):
+    def __init__(self, decay: float = 0.99) -> None:
         super().__init__()
         if not 0 <= decay < 1:
             raise ValueError(f"Expected 0 <= decay < 1, got {decay!r}.")
@@ -36,11 +54,11 @@ class WeightAverage(keras.callbacks.Callback):
         self._count = None
         self._made = 0  # steps of the optimizer that the average knows of
 
-    def on_train_begin(self, logs=None):
+    def on_train_begin(self, logs: dict | None = None) -> None:
         self.training_state(self.model)
         self._made = int(self.model.optimizer.iterations)
 
-    def training_state(self, model):
+    def training_state(self, model: keras.Model) -> list[tf.Variable]:
         """The averages and their count, for checkpoints of a run; made at the first call."""
         if self._averages is not None and self._of() is not model:
             raise ValueError(
@@ -55,7 +73,7 @@ class WeightAverage(keras.callbacks.Callback):
             self._update = tf.function(self._updated)
         return [*self._averages, self._count]
 
-    def on_train_batch_end(self, batch, logs=None):
+    def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         before, self._made = self._made, int(self.model.optimizer.iterations)
         for _ in range(before, self._made):
             self._update()
@@ -69,10 +87,10 @@ class WeightAverage(keras.callbacks.Callback):
             )
 
     @contextlib.contextmanager
-    def applied(self):
+    def applied(self) -> Iterator[None]:
         """Context in which the model's weights are the averages."""
         if self._averages is None:
-            raise RuntimeError("Expected a model that was trained with this callback.")
+            raise RuntimeError("There is no average yet. Train a model with this callback first.")
         private = self.model if hasattr(self.model, "check_weights") else None
         if private is not None:
             private.check_weights()  # The averages vouch for none but those that they replace.

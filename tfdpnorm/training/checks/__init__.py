@@ -1,1 +1,1 @@
-"""What private training refuses, each with its remedy."""
+"""What private training rejects, each with its remedy."""

@@ -6,6 +6,7 @@ from collections import Counter
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.state import check_queries_are_by_row
 from tfdpnorm.training.callbacks.privacy_tensorboard import PrivacyTensorBoard
@@ -52,7 +53,7 @@ def validations_first(callbacks):
 def check_callbacks(
     callbacks, ledger, *, validation_data_given, validation_is_public=False, names_of_metrics=()
 ):
-    """Refuses callbacks that act on private numbers; names in the ledger what else they do.
+    """Rejects callbacks that act on private numbers; names in the ledger what else they do.
 
     Recognised are the callbacks of Keras, classes derived from them, and any other callback with
     an attribute `monitor`. What else a callback may do with the logs is for its author to know;
@@ -60,12 +61,12 @@ def check_callbacks(
 
     | It looks at | what happens |
     |---|---|
-    | a metric of the training examples | refused |
+    | a metric of the training examples | rejected |
     | `val_...` | the statement says so, and whether the validation data were said to be public |
     | a `PrivateValidation`, "epsilon", "lr" | allowed |
 
     What may stop training by any of these but "epsilon" holds the ledger to the whole plan. What
-    writes logs to files is named in the statement. Nothing is recorded if anything is refused.
+    writes logs to files is named in the statement. Nothing is recorded if anything is rejected.
 
     Args:
         callbacks: Those of `fit`, as in `validations_first`.
@@ -89,7 +90,7 @@ def check_callbacks(
         )
     for name in names:
         if name in names_of_metrics:
-            raise ValueError(
+            raise PrivacyError(
                 f"Expected a PrivateValidation and metrics of different names, got {name!r} for "
                 "both: callbacks would act on the metric, which has no noise. Rename the metric."
             )
@@ -110,9 +111,9 @@ def _refuse(callback, free, validation_data_given):
     name = type(callback).__name__
     for cls, reason in _REFUSED.items():
         if isinstance(callback, cls):
-            raise ValueError(f"Expected no {name} in private training, got one: {reason}.")
+            raise PrivacyError(f"{name} is not supported in private training: {reason}.")
     if getattr(callback, "load_weights_on_restart", False):
-        raise ValueError(
+        raise PrivacyError(
             f"Expected no load_weights_on_restart, got one in {name}: "
             f"{_REFUSED[keras.callbacks.BackupAndRestore]}."
         )
@@ -120,7 +121,7 @@ def _refuse(callback, free, validation_data_given):
     if monitor is None or monitor in free:
         return
     if not monitor.startswith("val_"):
-        raise ValueError(
+        raise PrivacyError(
             f"Expected callbacks that act on what is released, got {name} with monitor="
             f"{monitor!r}, which is computed on the training examples without noise. "
             'Monitor "private_val_accuracy" of a PrivateValidation callback, or "val_..." of '

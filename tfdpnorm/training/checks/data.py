@@ -9,6 +9,7 @@ from tensorflow import keras
 
 from tfdpnorm.data import Lot, PoissonBatches, poisson_batches
 from tfdpnorm.data.sources import is_source
+from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.keras_compat.models import symbolic_inputs
 
 
@@ -38,7 +39,7 @@ def _rows(x):
 
 
 def check_inputs(model, x):
-    """Refuses another number of arrays than a functional model has inputs, and texts for numbers.
+    """Rejects another number of arrays than a functional model has inputs, and texts for numbers.
 
     Dicts may hold more: Keras leaves those out.
 
@@ -65,7 +66,7 @@ def check_inputs(model, x):
 
 
 def check_sample_weight(sample_weight):
-    """Refuses weights by output.
+    """Rejects weights by output.
 
     Raises:
         ValueError: with the remedy.
@@ -81,7 +82,7 @@ def check_sample_weight(sample_weight):
 
 
 def check_batch_size(batch_size, plan):
-    """Refuses a batch size that is not the expected lot size of the plan.
+    """Rejects a batch size that is not the expected batch size of the plan.
 
     Raises:
         ValueError: naming both.
@@ -123,7 +124,7 @@ def rows_of_sequence(sequence, count):
     counts = {len(part) for part in tf.nest.flatten(joined)}
     if counts != {count}:
         got = " or ".join(map(str, sorted(counts)))
-        raise ValueError(
+        raise PrivacyError(
             f"Expected {type(sequence).__name__} to give the {count} rows of the plan, got {got}. "
             "If it leaves out a last, smaller item, have it give that, too; or plan with the "
             "num_examples that it gives."
@@ -159,7 +160,7 @@ NO_TARGETS = (
 
 
 def check_person(x, person, plan):
-    """Refuses data without persons for a plan of persons, and persons for a plan of rows.
+    """Rejects data without persons for a plan of persons, and persons for a plan of rows.
 
     Raises:
         ValueError: with the remedy.
@@ -170,11 +171,11 @@ def check_person(x, person, plan):
     if is_given == (plan.most_per_person is not None):
         return
     if is_given:
-        raise ValueError(
+        raise PrivacyError(
             "Expected no person for a plan of rows, got one for each row. Plan with "
             "most_per_person=..., and with num_examples and expected_batch_size that count persons."
         )
-    raise ValueError(
+    raise PrivacyError(
         f"Expected person=..., whose each row is, for a plan with most_per_person="
         f"{plan.most_per_person}, got none. Pass it to fit() or to poisson_batches()."
     )
@@ -214,10 +215,10 @@ def as_poisson_batches(x, y, sample_weight, plan, person=None):
 
 
 def refuse_fit_arguments(arguments):
-    """Refuses arguments of `fit` that have no meaning for Poisson-sampled lots."""
+    """Rejects arguments of `fit` that have no meaning for Poisson-sampled batches."""
     if arguments.get("validation_split"):
         raise ValueError(
-            "Expected no validation_split for Poisson-sampled lots, got "
+            "validation_split is not supported with Poisson-sampled batches, got "
             f"{arguments['validation_split']!r}: pass validation_data."
         )
 
@@ -229,7 +230,7 @@ def one_physical_batch(data, plan):
         ValueError: for a plan of persons: whose the rows are is not known.
     """
     if plan.most_per_person is not None:
-        raise ValueError(
+        raise PrivacyError(
             "Expected rows whose persons are known, for a plan with most_per_person="
             f"{plan.most_per_person}, got batches of rows. Use fit(x, y, person=...), with arrays "
             "or a source."
@@ -248,7 +249,7 @@ def row_specs(lots):
     """The `tf.TensorSpec`s [None, ...] of x and y of a dataset of `Lot`s [K, P, ...].
 
     Raises:
-        ValueError: if the lots have no targets.
+        ValueError: if the batches have no targets.
     """
     targets = tf.nest.flatten(lots.element_spec.y)
     if not all(isinstance(spec, tf.TensorSpec) for spec in targets):
@@ -288,5 +289,6 @@ def warn_of_other_scale(public, private):
             f"The public rows are more than {_FACTOR:g} times {word} than the private ones (root "
             "mean square), as 0..255 are beside 0..1: bring both to one scale. This message "
             "depends on the private data; keep it with them.",
+            PrivacyWarning,
             stacklevel=6,
         )

@@ -6,6 +6,7 @@ import warnings
 
 from tensorflow import keras
 
+from tfdpnorm.errors import PrivacyWarning
 from tfdpnorm.keras_compat.models import sublayers
 from tfdpnorm.training.suggested_rate import MOMENTUM, OPTIMIZERS, suggested_rate
 
@@ -31,7 +32,7 @@ def warn_of_ineffective(model, plan, optimizer, stacklevel):
             "The guarantee holds, but these settings may train badly: "
             + " ".join(found)
             + " tfdpnorm.suggest(model, budget=..., num_examples=...) has others.",
-            UserWarning,
+            PrivacyWarning,
             stacklevel=stacklevel + 1,
         )
 
@@ -40,7 +41,7 @@ def _of_lots(plan):
     if plan.noise_multiplier >= _LEAST_NOISE or plan.epsilon_target is None:
         return None
     return (
-        f"Lots of {plan.expected_batch_size:g} are small: they need a noise multiplier of "
+        f"Batches of {plan.expected_batch_size:g} are small: they need a noise multiplier of "
         f"{plan.noise_multiplier:.2g}, and twice as large ones little more, for half the noise "
         "in the mean."
     )

@@ -10,6 +10,7 @@ import weakref
 
 import tensorflow as tf
 
+from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.gradients.refusals import refusal_of_coupling, refusal_of_engine
 from tfdpnorm.independence.examples import integer_bound, synthetic_examples
 from tfdpnorm.independence.randomized_check import Checked, randomized_check
@@ -31,10 +32,10 @@ _KEPT = (
     "graph of that call. A model is called in several graphs: set the attribute again in each call."
 )
 _REMEDY = (
-    "Have every layer compute from each example alone: no moments, sorting, softmax, shifts or "
-    "sizes over axis 0, and no state that it updates."
+    "Let every layer treat each example separately: no moments, sorting, softmax, shifts or sizes "
+    "over axis 0, and no state updates."
 )
-_PER_EXAMPLE = 'Or pass engine="per_example", which runs each example by itself.'
+_PER_EXAMPLE = 'Or pass engine="per_example", which runs each example separately.'
 _PROBE_INSTEAD = (
     'Or pass validate="probe" to go on with what the randomized check finds alone; the statement '
     "then says so."
@@ -60,7 +61,7 @@ class IndependenceChecks:
         private: `PrivateModel`.
         views: `tfdpnorm.training.views.Views` of its rows.
         engine: `tfdpnorm.training.engine_choice.EngineInUse` of the clipped sums.
-        validate: True rejects a step that cannot be verified. "probe" goes on with one if the
+        validate: True rejects a step that cannot be verified. "probe" continues with one if the
             randomized check ran and found nothing. False does neither, and no guarantee holds.
     """
 
@@ -72,7 +73,7 @@ class IndependenceChecks:
 
     @property
     def demand_a_proof(self):
-        """Whether a step is only made if per-example independence is proved of it."""
+        """Whether a step is only made if per-example independence is verified for it."""
         return self._private.statistics != "lot" and self._validate is True
 
     def check_at_random(self, loss, x, y):
@@ -109,9 +110,9 @@ class IndependenceChecks:
             layers=(private.model, *views.augmentations),
         )
         if checked.found:
-            raise ValueError(
-                "Expected a model, a loss and an augmentation that compute from each example "
-                f"alone, got {'; '.join(checked.found)}. {_REMEDY}"
+            raise PrivacyError(
+                "Expected a model, a loss and an augmentation without interaction between "
+                f"examples, got {'; '.join(checked.found)}. {_REMEDY}"
             )
         self._checked = checked
 
@@ -126,7 +127,7 @@ class IndependenceChecks:
         switched on at any time, no graph says what it computes, and no guarantee holds.
 
         Raises:
-            ValueError: if per-example independence is not proved and had to be.
+            ValueError: if per-example independence is not verified and had to be.
         """
         is_graph = hasattr(train_function, "get_concrete_function")
         if not is_graph or tf.config.functions_run_eagerly():
@@ -189,18 +190,20 @@ class IndependenceChecks:
         ledger, reason = self._private.ledger, caveat("not_verified", why=why)
         if self._private.statistics == "lot" or reason in ledger.state.caveats:
             return
-        warnings.warn(f"No privacy guarantee holds: {reason.sentence}.", stacklevel=2)
+        warnings.warn(
+            f"No privacy guarantee holds: {reason.sentence}.", PrivacyWarning, stacklevel=2
+        )
         ledger.record(reason)
 
 
 def _check_keeps_nothing(function):
     if captures_symbols(function):
-        raise ValueError(_KEPT)
+        raise PrivacyError(_KEPT)
 
 
 @contextlib.contextmanager
 def _in_its_own_words():
-    """Context in which what this library refuses is raised as it was worded.
+    """Context in which what this library rejects is raised as it was worded.
 
     Keras and AutoGraph add, in several lines, where in the trace that was.
     """
@@ -214,7 +217,7 @@ def _in_its_own_words():
 
 
 def check_proof(proof, engine, validate):
-    """Returns whether a step may go on without a proof, and refuses it where it may not.
+    """Returns whether a step may go on without a proof, and rejects it where it may not.
 
     Args:
         proof: `tfdpnorm.independence.Proof`; None where the shapes of a batch are not known.
@@ -231,21 +234,21 @@ def check_proof(proof, engine, validate):
 
 
 def _refusal_of(proof, engine):
-    """The ValueError for a `Proof` that does not hold and had to, with the remedy."""
+    """The PrivacyError for a `Proof` that does not hold and had to, with the remedy."""
     if proof.state_faults:
-        return ValueError(
-            f"Expected state that no example changes, got {proof.state_faults[0]}. It would be "
-            f"released without noise, or change what later examples do: remove it. {_PROBE_INSTEAD}"
+        return PrivacyError(
+            f"Examples change state of the model: {proof.state_faults[0]}. It would be released "
+            f"without noise, or affect later examples. Remove it. {_PROBE_INSTEAD}"
         )
     if engine.runs_rows_apart:
-        return ValueError(
-            "Expected an augmentation, or statistics of rows, whose per-example independence can "
-            f"be proved: they see the whole batch. Got {proof.obstacle}. Write that part in "
+        return PrivacyError(
+            "Per-example independence of the augmentation, or of the statistics of rows, which see "
+            f"the whole batch, cannot be verified: {proof.obstacle}. Write that part with "
             f"operations that keep the examples apart. {_PROBE_INSTEAD}"
         )
     what = (
-        "Expected a model, a loss and an augmentation whose per-example independence can be "
-        f"proved, with engine={engine.name!r}, got {proof.obstacle}"
+        "Per-example independence of the model, the loss and the augmentation cannot be verified "
+        f"with engine={engine.name!r}: {proof.obstacle}"
     )
     if proof.couples:
         return refusal_of_coupling(f"{what}. {_REMEDY} {_PER_EXAMPLE} {_PROBE_INSTEAD}")
@@ -253,4 +256,5 @@ def _refusal_of(proof, engine):
         what,
         'Use engine="per_example", which runs each example by itself, or write that part in '
         f"operations that keep the examples apart. {_PROBE_INSTEAD}",
+        kind=PrivacyError,
     )

@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.independence.changed_state import changed_by, readers_before
 from tfdpnorm.keras_compat.graphs import current_graph, operation_count
 from tfdpnorm.keras_compat.models import modules_inside
@@ -14,7 +15,7 @@ from tfdpnorm.training.checks.callbacks import FREE
 
 
 def check_metrics_are_outside(metrics, model):
-    """Refuses metrics that are part of the model: what they saw would be saved with it.
+    """Rejects metrics that are part of the model: what they saw would be saved with it.
 
     Args:
         metrics: As `compile` gets them.
@@ -26,7 +27,7 @@ def check_metrics_are_outside(metrics, model):
     inside = {id(x) for x in modules_inside(model)}
     for metric in tf.nest.flatten(metrics):
         if isinstance(metric, keras.metrics.Metric) and id(metric) in inside:
-            raise ValueError(
+            raise PrivacyError(
                 f"Expected metrics that are no part of the model, got {metric.name!r}, an "
                 "attribute of the model or of a layer: with the weights it would be saved what it "
                 f"counted of private examples. Pass a new one: metrics=[{type(metric).__name__}()]."
@@ -46,7 +47,7 @@ def checked_names(metrics, output_names):
     names = [_name(metric) for metric in tf.nest.flatten(metrics) if metric is not None]
     for name in names:
         if name in FREE or name.startswith("val_"):
-            raise ValueError(
+            raise PrivacyError(
                 f"Expected metrics of other names than {', '.join(FREE)} and val_..., got one "
                 f"named {name!r}: a callback that monitors it would act on private examples. "
                 "Give it another name=...."
@@ -85,14 +86,14 @@ class MetricsApart:
         own = {id(handle) for handle in handles}
         for op, handle in changed_by(current_graph().get_operations()[self._begin :]):
             if id(handle) not in own:
-                raise ValueError(
+                raise PrivacyError(
                     f"Expected metrics that change no variable but their own, got {op.type} "
                     f"{op.name!r}. What they see of private examples would be released, or change "
                     "later updates, without noise. Keep it in a variable of the metric: "
                     "self.add_weight(...) in a keras.metrics.Metric."
                 )
         for op in readers_before(handles, self._begin):
-            raise ValueError(
+            raise PrivacyError(
                 "Expected a model and a loss that do not read what metrics keep of private "
                 f"examples, got {op.type} {op.name!r}, which does. It would change updates "
                 "without noise: remove it."
@@ -130,7 +131,7 @@ def changes_no_variable(model, metrics=()):
     operations = [] if eagerly else current_graph().get_operations()[begin:]
     changed += [f"{op.type} {op.name!r}" for op, h in changed_by(operations) if id(h) not in own]
     if changed:
-        raise ValueError(
+        raise PrivacyError(
             f"Expected inference that changes no variable but those of metrics, got {changed[0]}. "
             "What it keeps of examples would be released, or change later updates, without noise. "
             "Remove the assignment from the model, the loss or the metric."

@@ -25,7 +25,7 @@ _METHODS = (
 
 
 def check_no_own_steps(model):
-    """Refuses a model whose class, or which itself, replaces what Keras does in training.
+    """Rejects a model whose class, or which itself, replaces what Keras does in training.
 
     A private model trains by per-example gradients: a `train_step` that computes one gradient of a
     batch cannot be called, and to train without it would be another training than its author wrote.
@@ -54,7 +54,7 @@ def check_no_own_steps(model):
 
 
 def check_no_dynamic_layers(model):
-    """Refuses layers of whose `call` their author says that it runs eagerly only.
+    """Rejects layers of whose `call` their author says that it runs eagerly only.
 
     Args:
         model: A Keras model.
@@ -72,7 +72,7 @@ def check_no_dynamic_layers(model):
 
 
 def check_ready(ledger, *, process, is_compiled):
-    """Refuses training that could not be accounted, or that the plan has no room for.
+    """Rejects training that could not be accounted, or that the plan has no room for.
 
     Args:
         ledger: `PrivacyLedger` of the run.
@@ -85,8 +85,8 @@ def check_ready(ledger, *, process, is_compiled):
     """
     if os.getpid() != process:
         raise RuntimeError(
-            "Expected the process that called make_private(), got a fork of it: both would "
-            "draw the same noise, and each count its own updates. Call make_private() in the "
+            "This process is a fork of the one that called make_private(): both would draw the "
+            "same noise, and each would record only its own updates. Call make_private() in the "
             "process that trains."
         )
     state = ledger.state
@@ -95,11 +95,10 @@ def check_ready(ledger, *, process, is_compiled):
         lost = f", {state.lost_updates} of them lost by crashes" if state.lost_updates else ""
         raise BudgetExhaustedError(
             f"Expected updates to be left, got {ended}{ledger.updates} spent of "
-            f"{ledger.plan.steps} planned{lost}. Evaluate or save the model; a new plan on the "
-            "same data adds to what it has already cost."
+            f"{ledger.plan.steps} planned{lost}. Evaluate or save the model; the cost of a new "
+            "plan on the same data adds to the epsilon of this run."
         )
     if not is_compiled:
         raise RuntimeError(
-            "Expected a compiled model, got one without a loss. Call compile(optimizer=..., "
-            "loss=...) before fit()."
+            "The model is not compiled. Call compile(optimizer=..., loss=...) before fit()."
         )

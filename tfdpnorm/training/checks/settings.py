@@ -1,4 +1,4 @@
-"""What private training refuses, each with its remedy."""
+"""What private training rejects, each with its remedy."""
 
 import math
 import os
@@ -7,6 +7,7 @@ import re
 import tensorflow as tf
 
 from tfdpnorm.data import check_public_batch
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.keras_compat.training import (
     chooses_by_a_function,
     is_of_tensorflow_privacy,
@@ -19,7 +20,7 @@ _AUTO_CLUSTERING = re.compile(r"(--tf_xla_auto_jit)=(?!(?:0|-1)\b)\S*")
 
 
 def check_optimizer(optimizer):
-    """Refuses optimizers that would undo or repeat what private training does.
+    """Rejects optimizers that would undo or repeat what private training does.
 
     Raises:
         ValueError: for tensorflow-privacy's optimizers, for loss scaling, and for optimizers that
@@ -28,12 +29,12 @@ def check_optimizer(optimizer):
     if is_of_tensorflow_privacy(optimizer):
         raise ValueError(
             "Expected an ordinary Keras optimizer, got tensorflow-privacy's "
-            f"{type(optimizer).__name__}, which would clip and noise a second time. Pass the "
+            f"{type(optimizer).__name__}, which would clip and add noise a second time. Pass the "
             'optimizer it derives from, and make_private(..., engine="tfp_vectorized") to have '
             "tensorflow-privacy clip."
         )
     if scales_losses(optimizer):
-        raise ValueError(
+        raise PrivacyError(
             "Expected an optimizer without loss scaling, got LossScaleOptimizer: its scale reacts "
             "to single examples without noise. Pass the optimizer inside it; the loss is scaled by "
             "the constant make_private(..., clipping=Clipping(loss_scale=...))."
@@ -45,7 +46,7 @@ def check_optimizer(optimizer):
             "make_private(..., clipping=Clipping(loss_scale=...))."
         )
     if chooses_by_a_function(optimizer):
-        raise ValueError(
+        raise PrivacyError(
             "Expected optimizers that are known before training, got a MultiOptimizer that asks a "
             "function for them: they may have seen gradients without noise. Give it an "
             "OptimizerMap."
@@ -53,7 +54,7 @@ def check_optimizer(optimizer):
 
 
 def check_no_strategy(model):
-    """Refuses `tf.distribute` strategies, in whose scope this is called or a model was made.
+    """Rejects `tf.distribute` strategies, in whose scope this is called or a model was made.
 
     Raises:
         ValueError: naming the strategy.
@@ -66,16 +67,16 @@ def check_no_strategy(model):
     )
     if found or spread:
         name = type(found[0]).__name__ if found else "variables of one"
-        raise ValueError(
-            f"Expected no tf.distribute strategy, got {name}: each replica would clip and noise a "
-            "part of a lot by itself, which the accounting does not know. Make, compile and fit "
-            "the model outside of strategy.scope(), and pass make_private(..., strategy=strategy) "
-            "to train it on several devices."
+        raise PrivacyError(
+            f"Expected no tf.distribute strategy, got {name}: each replica would clip and add "
+            "noise to a part of a batch separately, which is not accounted for. Make, compile and "
+            "fit the model outside of strategy.scope(), and pass make_private(..., "
+            "strategy=strategy) to train it on several devices."
         )
 
 
 def check_replicas(replicas, *, foreign_engine=None, jit_compile=False, run_eagerly=False):
-    """Refuses what is not supported on several devices.
+    """Rejects what is not supported on several devices.
 
     Args:
         replicas: `tfdpnorm.training.replicas.Replicas`.
@@ -113,7 +114,7 @@ def check_replicas(replicas, *, foreign_engine=None, jit_compile=False, run_eage
 
 
 def check_no_auto_clustering():
-    """Refuses TF_XLA_FLAGS that have XLA compile parts of every graph, whatever `jit_compile` says.
+    """Rejects TF_XLA_FLAGS that have XLA compile parts of every graph, whatever `jit_compile` says.
 
     Which parts, nothing shows: it may be the noise, which XLA may not be able to compile.
 
@@ -123,8 +124,8 @@ def check_no_auto_clustering():
     found = _AUTO_CLUSTERING.search(os.environ.get("TF_XLA_FLAGS", ""))
     if found:
         raise ValueError(
-            f"Expected TF_XLA_FLAGS without {found[1]}, got {found[0].strip()}: which parts of a "
-            "private step XLA compiles then is not known. Remove it from the environment, and pass "
+            f"Expected TF_XLA_FLAGS without {found[1]}, got {found[0].strip()}: it is then unknown "
+            "which parts of a private step XLA compiles. Remove it from the environment, and pass "
             "jit_compile=True to compile() instead."
         )
 
@@ -135,7 +136,7 @@ _NOISE_RANGE = (1e-30, 1e30)
 
 
 def check_float32(plan):
-    """Refuses clipping norms and noise that float32 cannot represent beside gradients.
+    """Rejects clipping norms and noise that float32 cannot represent beside gradients.
 
     Raises:
         ValueError: with what was expected.
@@ -156,7 +157,7 @@ def check_float32(plan):
 
 
 def check_budget_share(share, layers, mode):
-    """Refuses shares of the budget that nothing could use, or that leave nothing.
+    """Rejects shares of the budget that nothing could use, or that leave nothing.
 
     Args:
         share: `statistics_budget_share` of the plan; 0 for none.
@@ -175,13 +176,14 @@ def check_budget_share(share, layers, mode):
         return
     if mode in ("example", "lot"):
         raise ValueError(
-            f"Expected no NoisedBatchNormalization beside statistics={mode!r}, which runs public "
-            f"rows among the private ones, got {layers[0].name!r}. Use one kind of normalisation."
+            f"NoisedBatchNormalization is not supported together with statistics={mode!r}, which "
+            f"runs public rows among the private ones (layer {layers[0].name!r}). Use one kind of "
+            "normalisation."
         )
 
 
 def check_views(views, mode):
-    """Refuses several rows of an example where each runs together with public rows.
+    """Rejects several rows of an example where each runs together with public rows.
 
     Args:
         views: `tfdpnorm.training.views.Views`.
@@ -206,14 +208,14 @@ def check_private_data(batches, plan, public_batch):
     """Checks Poisson batches against the plan and against the public batch.
 
     Raises:
-        ValueError: if N or the expected lot size differ from the plan's, or the public batch does
+        ValueError: if N or the expected batch size differ from the plan's, or the public batch does
             not fit the data or shares rows with it.
     """
     for name in ("most_per_person", "num_examples", "expected_batch_size"):
         if getattr(batches, name) != getattr(plan, name):
-            raise ValueError(
+            raise PrivacyError(
                 f"Expected data with {name}={getattr(plan, name)}, as in the plan, "
-                f"got {getattr(batches, name)}. The privacy accounting holds for the planned "
+                f"got {getattr(batches, name)}. The privacy accounting is valid for the planned "
                 "number only: make the two agree."
             )
     if public_batch is not None:
@@ -229,7 +231,7 @@ def check_private_data(batches, plan, public_batch):
 
 
 def check_same_variables(compiled, present):
-    """Refuses to train other variables than the model had when it was compiled.
+    """Rejects to train other variables than the model had when it was compiled.
 
     Args:
         compiled: The `variable_names` of then; None if the model was not built.
@@ -251,7 +253,7 @@ def check_same_variables(compiled, present):
 
 
 def check_something_trains(trained):
-    """Refuses models of which all is frozen: an update would release nothing but noise.
+    """Rejects models of which all is frozen: an update would release nothing but noise.
 
     Args:
         trained: The `variable_names` of the model; None if it is not built.

@@ -34,7 +34,7 @@ class ClassNumbers(NamedTuple):
 
 
 def check_targets(losses, outputs, targets):
-    """Refuses one-hot targets for a sparse loss, labels for a dense one, and labels out of range.
+    """Rejects one-hot targets for a sparse loss, labels for a dense one, and labels out of range.
 
     TensorFlow would refuse these within a step, and show labels. Labels that are read on demand are
     not looked at.
@@ -171,7 +171,7 @@ def weights_by_class(class_weight, y, sample_weight):
 
 
 def _check_signs(class_weight):
-    """Refuses weights below 0, and those that are not finite in float32, by class.
+    """Rejects weights below 0, and those that are not finite in float32, by class.
 
     Not later, of examples: what is said of their weights tells their labels.
     """

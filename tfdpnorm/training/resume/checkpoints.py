@@ -36,7 +36,7 @@ def save_checkpoint(path, updates, tail, model, variables, *, callbacks, physica
             JSON can hold, and the list of variables. They are "the optimizer", "the learning rate"
             and "callbacks" (`Checkpointing`); the weights of the model are a group besides.
         callbacks: List of dicts, what callbacks remember.
-        physical_batch_size: The rows of a physical batch, None for a whole lot at once.
+        physical_batch_size: The rows of a physical batch, None for a whole batch at once.
 
     Returns:
         The state of the checkpoint: a dict that JSON can hold.
@@ -111,7 +111,7 @@ def last_whole_state(path):
 
 
 def _bring_back_replaced(path):
-    """Undoes what a process began that died while it put a checkpoint in the place of another."""
+    """Undoes what a process began that died while it replaced a checkpoint."""
     for replaced in path.glob(f"{_PATTERN}{_REPLACED}"):
         final = replaced.with_name(replaced.name.removesuffix(_REPLACED))
         if final.exists():

@@ -1,11 +1,14 @@
 """The folder of a run that can be resumed: its ledger and its checkpoints."""
 
+from __future__ import annotations
+
 import dataclasses
 import json
 import os
 import pathlib
 
 from tfdpnorm import arguments, files
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.privacy import create_ledger, reopen_ledger
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import Resume
@@ -22,16 +25,21 @@ class RunDir:
     Attributes:
         path: Folder for the ledger, written before each update, and for checkpoints; see
             `RunFolder`.
-        resume: Resume the run that the folder holds, or start one if it holds none. It goes on from
-            its last checkpoint, with new noise and new batches; the updates after that checkpoint
-            are lost, and stay spent. What the guarantee rests on must be as it was: the plan, the
-            statistics, the noise, the bound on rounding. Optimizer, learning rate, engine and
-            physical batch size may be others.
+        resume: Resume the run that the folder holds, or start one if it holds none. It continues
+            from its last checkpoint, with new noise and new batches; the updates after that
+            checkpoint are lost, and stay spent. What the guarantee rests on must be as it was: the
+            plan, the statistics, the noise, the bound on rounding. Optimizer, learning rate, engine
+            and physical batch size may be others.
         checkpoint_every: Updates between checkpoints; None for a fiftieth of the plan, so that a
             crash costs at most 2 % of the updates (at least one, and an execution of several).
 
     Raises:
         ValueError: for a value out of its range.
+
+    Example::
+
+        run_dir = tfdpnorm.RunDir("run", resume=True)
+        private = tfdpnorm.make_private(model, plan, public_batch=public_rows, run_dir=run_dir)
     """
 
     path: str | os.PathLike
@@ -45,7 +53,7 @@ class RunDir:
             )
 
     @classmethod
-    def of(cls, path):
+    def of(cls, path: RunDir | str | os.PathLike | None) -> RunDir | None:
         """Returns a `RunDir` as it is; a path in one; None for None."""
         return path if path is None or isinstance(path, cls) else cls(path)
 
@@ -57,7 +65,7 @@ class RunFolder:
     of which the last two are kept, and at the end the privacy statement. A checkpoint appears whole
     or not at all. No secret is in it.
 
-    A resumed run goes on from its last whole checkpoint, with new noise and new batches. The
+    A resumed run continues from its last whole checkpoint, with new noise and new batches. The
     updates that the ledger counts beyond the checkpoint are lost, and stay spent.
 
     The file `place` says where the ledger lies (file system and inode). In another place, or
@@ -88,9 +96,9 @@ class RunFolder:
             check_no_ledger(self.path)
         holds = (self.path / LEDGER).exists()
         if checkpoints.checkpoint_folders(self.path) and not holds:
-            raise ValueError(
-                f"Expected a {LEDGER} beside the checkpoints in {self.path}, got none: nobody "
-                "knows what was spent. Bring it back, or name another run_dir."
+            raise PrivacyError(
+                f"The {LEDGER} that belongs to the checkpoints in {self.path} is missing: the "
+                "budget spent is unknown. Restore it, or name another run_dir."
             )
         files.make_folder(self.path, "run_dir")
         if holds:
@@ -148,9 +156,8 @@ class RunFolder:
         for old, new in zip(*([*lines, "nothing"] for lines in both), strict=False):
             if old != new:
                 raise ValueError(
-                    f"Expected a model that the weights in {self.path} fit, got another one: "
-                    f"there is {old} there where this one has {new}. Build the same model, or name "
-                    "another run_dir."
+                    f"The weights in {self.path} do not fit this model: there is {old} there where "
+                    f"this one has {new}. Build the same model, or name another run_dir."
                 )
         checkpoints.restore_weights(self.path, self.checkpoint, model)
 
@@ -161,11 +168,11 @@ class RunFolder:
             return state
         if self.ledger.updates == 0 and not damaged:
             return None  # The run died before its first checkpoint, hence before its first update.
-        raise ValueError(
+        raise PrivacyError(
             f"Expected a whole checkpoint in {self.path}, whose ledger counts "
             f"{self.ledger.updates} updates (epsilon {ceil_text(self.ledger.epsilon())}), got "
-            f"{', '.join(damaged) or 'none'}. Bring it back from a copy, or name another run_dir; "
-            "what was spent here adds to what another run on the same data spends."
+            f"{', '.join(damaged) or 'none'}. Restore it from a copy, or name another run_dir; the "
+            "epsilons of several runs on the same data add up."
         )
 
     def _has_ended(self):
@@ -224,10 +231,10 @@ def forget_place(folder):
 def check_no_ledger(path):
     """Raises ValueError if a folder holds a private run, before another one is begun there."""
     if (path / LEDGER).exists():
-        raise ValueError(
-            f"Expected run_dir to hold no run yet, got {path}, which has a {LEDGER}. Pass "
-            "RunDir(path, resume=True) (--resume) to go on, or name another folder; what it has "
-            "spent adds to what another one on the same data spends."
+        raise PrivacyError(
+            f"The run_dir {path} holds a run already (it has a {LEDGER}). Pass RunDir(path, "
+            "resume=True) (--resume) to continue it, or name another folder; the epsilons of "
+            "several runs on the same data add up."
         )
 
 

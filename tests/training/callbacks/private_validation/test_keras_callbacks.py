@@ -67,7 +67,7 @@ class TestWithKerasCallbacks:
         assert ledger.epsilon() == pytest.approx(trained.plan.epsilon_after(24))
         assert ledger.validation_epsilon() == pytest.approx(gaussian_rdp_epsilon(4.0, 6, 1e-5))
         statement = trained.privacy_statement()
-        assert "EarlyStopping may end training early, by private_val_accuracy" in statement
+        assert "EarlyStopping may end training early, based on private_val_accuracy" in statement
         assert "noisy answers" in statement
 
     def test_values_are_in_the_history_every_other_epoch(self, build, private, fit, validation):

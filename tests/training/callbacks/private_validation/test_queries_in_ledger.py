@@ -170,7 +170,7 @@ class TestSeveralAnswers:
         first, second = trained(), trained()
         callback = PrivateValidation(*validation, noise_multiplier=1.0)
         callback.measure(first)
-        assert "for them the epsilons and the deltas add up" not in first.privacy_statement()
+        assert "these examples the epsilons and the deltas add up" not in first.privacy_statement()
         callback.measure(second)
         for model in (first, second):
-            assert "for them the epsilons and the deltas add up" in model.privacy_statement()
+            assert "these examples the epsilons and the deltas add up" in model.privacy_statement()

@@ -1,0 +1,88 @@
+"""Errors and warnings that concern privacy, as callers catch them."""
+
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+from tensorflow import keras
+
+import tfdpnorm
+from tests.each import each
+from tfdpnorm.gradients.refusals import (
+    is_of_coupling,
+    is_of_engine,
+    refusal_of_coupling,
+    refusal_of_engine,
+)
+from tfdpnorm.keras_compat.graphs import cause_of
+from tfdpnorm.privacy import BudgetExhaustedError, LedgerCorruptError, PrivacyLedger
+from tfdpnorm.privacy.entries import Updates
+
+
+def plan(**changes):
+    settings = dict(num_examples=100, expected_batch_size=10, steps=2, l2_norm_clip=1.0)
+    return tfdpnorm.make_plan(**{**settings, "noise_multiplier": 1.0, "delta": 1e-3, **changes})
+
+
+def test_both_are_at_the_top_without_tensorflow():
+    code = (
+        "import sys, tfdpnorm\n"
+        "assert issubclass(tfdpnorm.PrivacyError, ValueError)\n"
+        "assert issubclass(tfdpnorm.PrivacyWarning, UserWarning)\n"
+        "print('tensorflow' in sys.modules)"
+    )
+    loaded = subprocess.check_output([sys.executable, "-c", code], text=True, timeout=120)
+    assert loaded.strip() == "False"
+
+
+@each("kind", [BudgetExhaustedError, LedgerCorruptError])
+def test_errors_of_a_ledger_are_privacy_errors(kind):
+    assert issubclass(kind, tfdpnorm.PrivacyError)
+
+
+def test_updates_beyond_the_budget():
+    ledger = PrivacyLedger(plan())
+    with pytest.raises(tfdpnorm.PrivacyError):
+        ledger.record(Updates(3))
+
+
+def test_a_model_that_mixes_examples():
+    model = keras.Sequential([keras.layers.BatchNormalization(), keras.layers.Dense(2)])
+    model.build([None, 3])
+    with pytest.raises(tfdpnorm.PrivacyError, match="BatchNormalization"):
+        tfdpnorm.make_private(model, plan())
+
+
+def test_a_bad_argument_is_a_plain_value_error():
+    with pytest.raises(ValueError) as caught:
+        plan(delta=2.0)
+    assert not isinstance(caught.value, tfdpnorm.PrivacyError)
+
+
+def test_a_large_delta_is_a_privacy_warning():
+    with pytest.warns(tfdpnorm.PrivacyWarning, match="1 / num_examples"):
+        plan(delta=0.5)
+
+
+@each(
+    "error, recognised",
+    [
+        (tfdpnorm.PrivacyError("Expected this, got that."), lambda error: True),
+        (refusal_of_coupling("Expected rows apart, got a sum."), is_of_coupling),
+        (refusal_of_engine("Expected a rule, got none", kind=tfdpnorm.PrivacyError), is_of_engine),
+    ],
+)
+def test_autograph_leaves_privacy_errors_what_they_are(error, recognised):
+    @tf.function
+    def traced(x):
+        if tf.reduce_sum(x) > 0:  # converted by AutoGraph
+            x = x + 1
+        if x is not None:
+            raise error
+        return x
+
+    with pytest.raises(tfdpnorm.PrivacyError) as caught:
+        traced(tf.ones(2))
+    cause = cause_of(caught.value)
+    assert str(cause) == str(error) and recognised(cause)
