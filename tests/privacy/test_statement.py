@@ -89,6 +89,65 @@ def test_a_finished_run(accountant):
     assert headings(text) == HEADINGS and len(summary(text)) == 10
 
 
+@each(
+    "recorded, first, relied_on",
+    [
+        ([], "Unconfirmed: that the settings", "private data (which nobody has declared); and"),
+        (
+            [Declaration("Jane Doe")],
+            "Unconfirmed: that the settings",
+            "(which nobody has declared)",
+        ),
+        (
+            [Declaration(search="not searched")],
+            "the conditions below.",
+            "using the private data; and",
+        ),
+    ],
+)
+def test_it_says_whether_anybody_answers_for_the_settings(recorded, first, relied_on):
+    ledger = ledger_of(4000)
+    for entry in recorded:
+        ledger.record(entry)
+    lines = summary(privacy_statement(ledger))
+    assert first in lines[0] and relied_on in lines[6]
+    assert ("Unconfirmed" in lines[0]) == ("nobody" in lines[6])
+
+
+@each(
+    "changes, whom",
+    [
+        ({}, "for any one example, not one person, on the conditions below."),
+        (
+            {"most_per_person": 4},
+            "for any one person with all their rows, on the conditions below.",
+        ),
+    ],
+)
+def test_the_first_line_says_for_whom(changes, whom):
+    assert whom in summary(privacy_statement(ledger_of(4000, **changes)))[0]
+
+
+@each(
+    "delta, words",
+    [
+        (1e-5, "at most 1 in 100,000. An"),
+        (3e-6, "at most 1 in 333,333. An"),
+        (1e-6, "at most 1 in 1,000,000. An"),
+    ],
+)
+def test_delta_is_said_as_a_number_of_cases(delta, words):
+    assert words in summary(privacy_statement(ledger_of(4000, delta=delta)))[1]
+
+
+def test_a_ledger_that_is_no_file_is_not_named_for_publication(tmp_path):
+    in_memory = summary(privacy_statement(ledger_of(4000)))
+    assert "this statement. This is not a legal permission" in in_memory[3]
+    ledger = create_ledger(tmp_path / "ledger.jsonl", make_plan(**SETTINGS))
+    ledger.record(Updates(10))
+    assert "this statement, and the ledger. This" in summary(privacy_statement(ledger))[3]
+
+
 HEADINGS = [
     "Guarantee",
     "Unit and neighbouring relation",

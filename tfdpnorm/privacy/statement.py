@@ -19,6 +19,7 @@ from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.privacy.words import counted, item, percent, unit_of
 
 NOT_GIVEN = "not given"
+_UNCONFIRMED = "Unconfirmed: that the settings were not chosen using the private data."
 _VERIFIED = {"verified_from_graph", "computed_per_example"}
 
 
@@ -69,10 +70,22 @@ def first_line(ledger, figures):
             "record which data any other initial weights were trained on."
         )
     of_search = "" if ledger.state.search is None else ", with the search that it is part of,"
+    if ledger.unit == "person":
+        whom = "one person with all their rows"
+    elif ledger.most_rows_per_person is None:
+        whom = "one example, not one person"
+    else:
+        whom = "one example (a person with several: see below)"
+    unconfirmed = "" if _settings_are_declared(ledger) else " " + _UNCONFIRMED
     return (
         f"Training{of_search} satisfies (epsilon, delta)-differential privacy with epsilon = "
-        f"{ceil_text(figures.epsilon)} (rounded up) and delta = {ledger.plan.delta!r}."
+        f"{ceil_text(figures.epsilon)} (rounded up) and delta = {ledger.plan.delta!r}, for any "
+        f"{whom}, on the conditions below.{unconfirmed}"
     )
+
+
+def _settings_are_declared(ledger):
+    return ledger.state.declaration.search is not None or ledger.state.search is not None
 
 
 def was_released(ledger, figures):
@@ -83,6 +96,8 @@ def was_released(ledger, figures):
 def how_to_check(ledger):
     """Returns how the figures are computed again, in a sentence."""
     file = ledger.stated_file
+    if file is None and not ledger.guarantee_holds:
+        return "How to check it: there is no guarantee to check."
     if file is None:
         return (
             "How to check it: not possible later, since the ledger, the record of the privacy "
@@ -119,13 +134,20 @@ def _meaning(figures, unit):
     return (
         "What it means: an attacker who first believes with 50 % certainty that a given "
         f"{unit.one} is in the training data can become at most {percent(figures.certainty)} "
-        "certain of it. The odds change by a factor of at most e^epsilon = "
-        f"{ceil_text(figures.odds, 3)}, except with probability delta. An attack with false "
+        "certain of it, and one who is more certain at first more than that. The odds change by a "
+        f"factor of at most e^epsilon = {ceil_text(figures.odds, 3)}, except with a probability of "
+        f"at most {_one_in(figures.delta)}. An attack with false "
         f"positives for 1 % of the {unit.many} outside the data identifies at most "
         f"{percent(rates[0.01])} of those inside; with 0.1 %, at most {percent(rates[0.001])}. For "
         "experts: attacks do no better than against Gaussian differential privacy with mu = "
         f"{ceil_text(figures.mu, 3)}."
     )
+
+
+def _one_in(probability):
+    if not 0 < probability < 0.5:
+        return f"{probability:g}"
+    return f"1 in {math.floor((1 + 1e-9) / probability):,}"
 
 
 def _protected(ledger, unit, person, released):
@@ -159,9 +181,11 @@ def _published(ledger):
         first = "the weights after every update of all trials of the search, their noisy scores"
     else:
         first = "the model, with its weights after every update, including the released ones"
+    also = "this statement" if ledger.stated_file is None else "this statement, and the ledger"
     return (
-        f"What may be published: {first}; every function of them that does not use the private "
-        "data again (predictions, averages, exported models); this statement, and the ledger."
+        f"What may be published: without weakening the guarantee, {first}; every function of them "
+        "that does not use the private data again (predictions, averages, exported models); "
+        f"{also}. This is not a legal permission."
     )
 
 
@@ -197,10 +221,14 @@ def _relies_on(ledger, unit):
     verified = known & _VERIFIED and "randomized_check_only" not in known
     how = "(verified)" if verified else "(not fully verified)"
     drawn = "" if ledger.plan.sampling_rate == 1 else "batches drawn at random in secret; "
+    settings = "settings that are public and were not chosen using the private data"
+    if ledger.state.search is not None:
+        settings = "settings that are public, and chosen by the counted search alone"
+    elif not _settings_are_declared(ledger):
+        settings += " (which nobody has declared)"
     return (
         f"What it relies on: {drawn}a noise key that stays secret; a gradient of each {unit.one} "
-        f"that depends on no other {unit.one} {how}; settings that are public and were not chosen "
-        "using the private data; and correct software and hardware."
+        f"that depends on no other {unit.one} {how}; {settings}; and correct software and hardware."
     )
 
 
@@ -213,15 +241,16 @@ def _not_guaranteed(ledger):
     claimed = ledger.claimed_epsilon()
     if ledger.updates and not math.isinf(claimed):
         lines.append(
-            f"For comparison only, claimed epsilon = {ceil_text(claimed)} at delta = "
-            f"{ledger.plan.delta!r} (not a guarantee): the accountant computes it for the "
+            f"Not achieved: claimed epsilon = {ceil_text(claimed)} at delta = "
+            f"{ledger.plan.delta!r} (not a guarantee). The accountant computes it for the "
             "settings below, ignoring the reasons above."
         )
     return [
         *lines,
         "What it means: nothing bounds how much the weights reveal about the training data.",
         "Who is protected: no one.",
-        "What may be published: nothing on the basis of this statement.",
+        "What may be published: neither the model nor anything computed from it, if the training "
+        "data are private. Train again without the fault named above.",
         "What must stay secret, or be deleted, if the training data are private: the weights, "
         "everything computed from them, and the output and logs of training.",
     ]

@@ -119,7 +119,8 @@ def _added(figures):
         return []
     parts = [f"{ceil_text(amount)} for {reason}" for reason, amount in added.items()]
     return [
-        f"To this delta, at most {ceil_text(sum(added.values()))} is added: {', '.join(parts)}."
+        f"To this delta, at most {ceil_text(sum(added.values()))} is added: "
+        f"{', '.join(parts)} (each rounded up)."
     ]
 
 

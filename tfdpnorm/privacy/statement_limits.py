@@ -6,7 +6,8 @@ from tfdpnorm.privacy.words import unit_of
 
 _GENERATORS = {
     "shake256": "The noise generator is cryptographic (SHAKE256, FIPS 202).",
-    None: "The noise generator, Philox, is not cryptographic.",
+    None: "The noise generator, Philox, is not cryptographic: no way to predict it from what is "
+    "released is known, and that there is none is not proved.",
 }
 _OTHER_RUNS = (
     "Hyperparameter search: every further run or trial on the same data, used or discarded, adds "
