@@ -15,7 +15,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test env-second test-second test-all fuzz mutants lint format lock clean env \
+.PHONY: help demo test env-second test-second test-all fuzz mutants docs lint format lock clean env \
         check-python check-second
 
 PYTHON ?=
@@ -171,6 +171,10 @@ fuzz: env ## try random settings, data, flags and damaged files; report what fai
 mutants: env ## put faults into a copy of the code; report those that no quick test notices
 	$(VENV_PYTHON) -m tests.mutants.run $(MUTANTS)
 
+docs: env ## build the site in build/site; warnings and dead links are errors
+	$(VENV_PYTHON) -m sphinx -q -W --keep-going -c docs . build/site
+	@echo "The site is in build/site/index.html."
+
 lint: env ## check style and format with ruff
 	$(VENV_PYTHON) -m ruff check .
 	$(VENV_PYTHON) -m ruff format --check .
@@ -198,5 +202,5 @@ lock: ## write requirements/*.lock from setup.py
 	done
 
 clean: ## remove .venv, caches and build files; keep outputs/ and results/
-	@rm -rf .venv .venv-py31[23] build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	@rm -rf .venv .venv-py31[23] build dist docs/generated *.egg-info .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

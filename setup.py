@@ -1,15 +1,11 @@
-"""Packaging of tfdpnorm.
+"""The requirements of tfdpnorm; everything else is declared in pyproject.toml.
 
-The ranges below are what the library works with; the exact versions that the
-Makefile installs are in requirements/*.lock, made from this file by ``make lock``.
+They are computed, because two stacks share them. The ranges below are what the library works with;
+the exact versions that the Makefile installs are in requirements/*.lock, made from this file by
+``make lock``.
 """
 
-import re
-from pathlib import Path
-
-from setuptools import find_packages, setup
-
-HERE = Path(__file__).resolve().parent
+from setuptools import setup
 
 # Two stacks. Up to Python 3.11: TensorFlow 2.15 with its own Keras 2.15, and tensorflow-privacy,
 # which cannot be imported with TensorFlow 2.16 or later. From Python 3.12 on, for which there is no
@@ -57,56 +53,32 @@ TEST_REQUIRES = [
     "hypothesis>=6.80",
     "packaging>=22",
     "tensorboard>=2.15",  # of which TensorFlow 2.15 brings its own
+    "readme-renderer[md]>=43",  # renders README.md as PyPI does
 ]
 
-DEV_REQUIRES = TEST_REQUIRES + [
+DOCS_REQUIRES = [
+    "sphinx>=7.2,<9",  # 7.4 needs a packaging newer than tensorflow-privacy accepts
+    "furo>=2023.9",
+    "myst-parser>=2",
+    "myst-nb>=1",
+]
+
+DEV_REQUIRES = [
+    *TEST_REQUIRES,
+    *DOCS_REQUIRES,
     "ruff>=0.5",
+    "pydoclint>=0.5",
     # To install the checkout without build isolation.
-    "setuptools>=70.1",
+    "setuptools>=77",
     "wheel>=0.40",
 ]
 
-
-def read_version():
-    text = (HERE / "tfdpnorm" / "_version.py").read_text(encoding="utf-8")
-    match = re.search(r'^__version__ = "([^"]+)"$', text, flags=re.MULTILINE)
-    if match is None:
-        raise RuntimeError("tfdpnorm/_version.py does not define __version__")
-    return match.group(1)
-
-
-def read_long_description():
-    readme = HERE / "README.md"
-    return readme.read_text(encoding="utf-8") if readme.is_file() else ""
-
-
 setup(
-    name="tfdpnorm",
-    version=read_version(),
-    description="Differentially private training of Keras networks with normalisation layers",
-    long_description=read_long_description(),
-    long_description_content_type="text/markdown",
-    author="tfdpnorm authors",
-    license="Apache-2.0",
-    python_requires=">=3.10,<3.14",
-    # Not `trainers`, which is run from a checkout: other packages have that name too.
-    packages=find_packages(include=["tfdpnorm", "tfdpnorm.*"]),
     install_requires=INSTALL_REQUIRES,
     extras_require={
         "gpu": [f"tensorflow[and-cuda]{r}; {stack}" for stack, r in TENSORFLOWS.items()],
         "test": TEST_REQUIRES,
+        "docs": DOCS_REQUIRES,
         "dev": DEV_REQUIRES,
     },
-    entry_points={
-        "console_scripts": ["tfdpnorm-epsilon = tfdpnorm.privacy.command:main"],
-    },
-    classifiers=[
-        "Development Status :: 4 - Beta",
-        "Intended Audience :: Science/Research",
-        "Programming Language :: Python :: 3.10",
-        "Programming Language :: Python :: 3.11",
-        "Programming Language :: Python :: 3.12",
-        "Programming Language :: Python :: 3.13",
-        "Topic :: Scientific/Engineering :: Artificial Intelligence",
-    ],
 )

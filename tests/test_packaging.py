@@ -1,12 +1,16 @@
 """The version, the dependency ranges, the locks and the Makefile."""
 
 import ast
+import configparser
+import email
+import io
 import os
 import re
 import runpy
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -27,7 +31,7 @@ SUPPORTED = "tfdpnorm needs Python 3.10, 3.11, 3.12 or 3.13, and found "
 every_lock = pytest.mark.parametrize("python", sorted(LOCKS))
 
 
-# --- the version and setup.py ---
+# --- the wheel, and what it says of itself ---
 
 
 @pytest.fixture(scope="module")
@@ -41,37 +45,96 @@ def setup_arguments():
     return caught
 
 
-def test_version_is_the_same_everywhere(setup_arguments):
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The files of the wheel, a dict from name to text; built from a copy, since builds leave files."""
+    pytest.importorskip("setuptools", minversion="77")
+    copy = tmp_path_factory.mktemp("checkout")
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"):
+        shutil.copy(ROOT / name, copy)
+    for folder in ("tfdpnorm", "trainers"):  # of which one is packaged
+        hidden = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / folder, copy / folder, ignore=hidden)
+    code = "from setuptools import build_meta; print(build_meta.build_wheel('.'))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=copy, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    with zipfile.ZipFile(copy / done.stdout.split()[-1]) as archive:
+        return {name: archive.read(name).decode("utf-8") for name in archive.namelist()}
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel):
+    (text,) = [text for name, text in wheel.items() if name.endswith(".dist-info/METADATA")]
+    return email.message_from_string(text)
+
+
+def test_version_is_the_same_everywhere(metadata):
     written = runpy.run_path(str(ROOT / "tfdpnorm/_version.py"))["__version__"]
-    assert setup_arguments["version"] == written
-    code = "import tfdpnorm; print(tfdpnorm.__version__)"
+    assert metadata["Version"] == written
+    assert f"\nversion: {written}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+    assert f"\n## {written} " in (ROOT / "CHANGELOG.md").read_text("utf-8")
+    code = "import sys, tfdpnorm; print(tfdpnorm.__version__, 'tensorflow' in sys.modules)"
     answer = subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True, timeout=120)
-    assert answer.strip() == written
+    assert answer.split() == [written, "False"]
 
 
-def test_version_is_written_once(setup_arguments):
-    version = setup_arguments["version"]
+def test_version_is_written_once(metadata):
+    version = metadata["Version"]
     places = [ROOT / "setup.py", ROOT / "pyproject.toml", *(ROOT / "tfdpnorm").rglob("*.py")]
     holders = [p.relative_to(ROOT) for p in places if f'"{version}"' in p.read_text("utf-8")]
     assert holders == [Path("tfdpnorm/_version.py")]
 
 
-def test_every_folder_of_the_library_is_packaged_and_no_other(setup_arguments):
-    folders = {
-        ".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "tfdpnorm").rglob("*.py")
-    }
-    assert folders == set(setup_arguments["packages"])
+def test_wheel_holds_every_module_of_the_library_and_nothing_else(wheel):
+    modules = {str(path.relative_to(ROOT)) for path in (ROOT / "tfdpnorm").rglob("*.py")}
+    typed = {"tfdpnorm/py.typed"} & {str(p.relative_to(ROOT)) for p in ROOT.glob("*/py.typed")}
+    own = {name for name in wheel if ".dist-info/" not in name}
+    assert own == modules | typed
+    assert any(name.endswith("/LICENSE") for name in wheel)
 
 
-def test_console_script_leads_to_a_function(setup_arguments):
-    (script,) = setup_arguments["entry_points"]["console_scripts"]
-    name, target = (part.strip() for part in script.split("="))
+def test_metadata_say_what_pypi_shows(metadata, setup_arguments):
+    assert metadata["Name"] == "tfdpnorm" and metadata["Description-Content-Type"] == "text/markdown"
+    assert metadata["Requires-Python"] and metadata["Summary"] and metadata["Keywords"]
+    pythons = {c.rpartition(" ")[2] for c in metadata.get_all("Classifier") if ":: 3." in c}
+    assert pythons == set(LOCKS)
+    assert all(": :" not in url and ", https://" in url for url in metadata.get_all("Project-URL"))
+    assert set(metadata.get_all("Provides-Extra")) == set(setup_arguments["extras_require"])
+    wanted = [Requirement(text).name for text in setup_arguments["install_requires"]]
+    found = [Requirement(t) for t in metadata.get_all("Requires-Dist") if "extra" not in t]
+    assert sorted(r.name for r in found) == sorted(wanted)
+
+
+def test_readme_is_rendered_as_on_pypi_and_has_no_dead_link(metadata):
+    markdown = pytest.importorskip("readme_renderer.markdown")
+    text = metadata.get_payload()
+    html = markdown.render(text, stream=io.StringIO())
+    assert html is not None and html.count("<pre") >= 4 and html.count("<table") >= 3
+    links = re.findall(r'(?:href|src)="([^"]*)"', html)
+    assert [link for link in links if not link.startswith(("https://", "#"))] == []
+
+
+def test_console_script_leads_to_a_function(wheel):
+    (text,) = [text for name, text in wheel.items() if name.endswith("entry_points.txt")]
+    scripts = configparser.ConfigParser()
+    scripts.read_string(text)
+    ((name, target),) = scripts["console_scripts"].items()
     assert name == "tfdpnorm-epsilon"
     module, function = target.split(":")
     path = ROOT.joinpath(*module.split(".")).with_suffix(".py")
     body = ast.parse(path.read_text("utf-8")).body
     defined = [node.name for node in body if isinstance(node, ast.FunctionDef)]
     assert function in defined
+
+
+def test_citation_has_the_three_papers():
+    text = (ROOT / "CITATION.cff").read_text("utf-8")
+    assert text.count("  - type: article\n") == 3
+    project = (ROOT / "pyproject.toml").read_text("utf-8")
+    urls = re.findall(r"https://arxiv\.org/abs/[\d.]+", text)
+    assert len(urls) == 3 and all(url in project for url in urls)
 
 
 # --- the locks ---
@@ -127,8 +190,8 @@ def test_lock_names_no_place(python):
     assert " @ " not in text and "-e " not in text
 
 
-def test_pythons_of_the_locks_are_those_of_setup(setup_arguments):
-    allowed = SpecifierSet(setup_arguments["python_requires"])
+def test_pythons_of_the_locks_are_those_of_the_metadata(metadata):
+    allowed = SpecifierSet(metadata["Requires-Python"])
     tried = [f"3.{minor}.{patch}" for minor in range(8, 16) for patch in (0, 9)]
     assert {v.rpartition(".")[0] for v in tried if v in allowed} == set(LOCKS)
 

@@ -1,3 +1,3 @@
-"""The one place where the version is written; setup.py reads it from here."""
+"""The one place where the version is written; pyproject.toml reads it from here."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -1,0 +1,75 @@
+"""How Sphinx builds the site: `make docs`.
+
+The source folder is the root of the checkout, so that links from a page to results/, examples/ or
+BUILD_NOTES.md are the same on the site and in the repository, and Sphinx checks them.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+import docstrings  # noqa: E402
+import site_pages  # noqa: E402
+
+from tfdpnorm._version import __version__  # noqa: E402
+
+project = "tfdpnorm"
+author = "tfdpnorm authors"
+version = release = __version__
+root_doc = "docs/index"
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+]
+
+include_patterns = [
+    "docs/*.md",
+    "docs/generated/*.md",
+    "docs/generated/*.rst",
+    "examples/README.md",
+    "examples/digits.ipynb",
+    "benchmarks/README.md",
+    "results/**.md",
+    "BUILD_NOTES.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+]
+# Folders that need not be walked through.
+exclude_patterns = [".*", "build", "dist", "outputs", "tests", "tfdpnorm", "trainers", "**/*.json"]
+
+# Markdown. Anchors are those of the repository's own pages: the words of a heading.
+myst_enable_extensions = ["attrs_block", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 4
+nb_execution_mode = "off"
+
+# Docstrings: Google style, in which `x` is code.
+default_role = "code"
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+autodoc_inherit_docstrings = False
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autosummary_generate = False
+
+html_theme = "furo"
+html_title = f"tfdpnorm {release}"
+html_copy_source = False
+html_show_sourcelink = False
+pygments_style = "friendly"
+pygments_dark_style = "monokai"
+
+
+def setup(app):
+    site_pages.write_all(ROOT / "docs/generated")
+    app.connect("source-read", site_pages.give_tables_a_title)
+    app.connect("autodoc-process-docstring", docstrings.to_rst, priority=400)  # before napoleon
+    app.connect("build-finished", site_pages.redirect_to_the_index)

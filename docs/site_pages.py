@@ -1,0 +1,139 @@
+"""What the site has that no page holds: the API, the command lines, titles of tables."""
+
+import ast
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import docstrings
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def write_all(folder):
+    """Writes the pages of the API and of the command lines into the folder, anew."""
+    folder.mkdir(exist_ok=True)
+    pages = {**api_pages(), "commands.md": commands_page()}
+    for old in folder.iterdir():
+        if old.name not in pages:
+            old.unlink()
+    for name, text in pages.items():
+        path = folder / name
+        if not path.exists() or path.read_text("utf-8") != text:  # Sphinx reads changed files.
+            path.write_text(text, "utf-8")
+
+
+# --- the API ---
+
+
+def packages():
+    """The names of the packages that a program may import, `tfdpnorm` first."""
+    import tfdpnorm
+
+    return ["tfdpnorm", *(f"tfdpnorm.{name}" for name in sorted(tfdpnorm._PACKAGES))]
+
+
+def api_pages():
+    """Returns a dict from the name of each page to its text."""
+    names = packages()
+    index = ["API", "===", "", "One page for each package.", "", ".. toctree::", "   :maxdepth: 1"]
+    index += ["", *(f"   {name}" for name in names), ""]
+    return {"api.rst": "\n".join(index), **{f"{n}.rst": package_page(n) for n in names}}
+
+
+def package_page(name):
+    """One package: its docstring, a table of its public names, and each of them in full."""
+    module = importlib.import_module(name)
+    lines = [name, "=" * len(name), "", f".. automodule:: {name}", "   :no-members:", ""]
+    public = [n for n in getattr(module, "__all__", ()) if not n.startswith("_")]
+    things = {n: getattr(module, n) for n in public}
+    things = {n: thing for n, thing in things.items() if not is_module(thing)}
+    if not things:
+        return "\n".join(lines + modules_of(module))
+    lines += [f".. currentmodule:: {name}", "", ".. autosummary::", ""]
+    lines += [f"   {n}" for n in things] + [""]
+    for n, thing in things.items():
+        lines += [*directive(name, n, thing), ""]
+    return "\n".join(lines)
+
+
+def is_module(thing):
+    return isinstance(thing, type(sys))
+
+
+def directive(package, name, thing):
+    """The autodoc directive for one name. What `tfdpnorm` passes on is described once."""
+    options = []
+    if package == "tfdpnorm":
+        options.append("   :no-index:")
+    if isinstance(thing, type):
+        return [f".. autoclass:: {name}", "   :members:", *options]
+    if callable(thing):
+        return [f".. autofunction:: {name}", *options]
+    return [f".. autodata:: {name}", "   :no-value:", *options]
+
+
+def modules_of(package):
+    """A list of the modules of a package that exports no names, with their first lines."""
+    found = []
+    for path in sorted(Path(package.__file__).parent.glob("[!_]*.py")):
+        first = ast.get_docstring(ast.parse(path.read_text("utf-8"))).splitlines()[0]
+        found.append(f"``{package.__name__}.{path.stem}``\n    {docstrings.escaped(first)}\n")
+    return found
+
+
+# --- the command lines ---
+
+
+def commands_page():
+    """What each program prints if it is called with --help."""
+    from trainers.__main__ import programs
+
+    lines = [
+        "# Command lines",
+        "",
+        "`tfdpnorm-epsilon` is installed with the package. The programs of `trainers` are run "
+        "from a checkout. This page is made from what they print with `--help`.",
+        "",
+    ]
+    called = {"tfdpnorm-epsilon": "tfdpnorm.privacy.command"}
+    called |= {f"python -m trainers.{name}": f"trainers.{name}" for name in programs()}
+    for command, module in called.items():
+        lines += [f"## {command}", "", "```text", help_of(module), "```", ""]
+    return "\n".join(lines)
+
+
+def help_of(module):
+    """What `python -m module --help` prints, 88 characters wide."""
+    environment = {**os.environ, "COLUMNS": "88", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-m", module, "--help"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    if done.returncode not in (0, 1) or not done.stdout.strip():  # absl ends --help with 1.
+        raise RuntimeError(f"`python -m {module} --help` failed: {done.stderr[-500:]}")
+    return done.stdout.replace(f"{ROOT}/", "").strip()
+
+
+# --- tables, and the first page ---
+
+
+def give_tables_a_title(app, docname, source):
+    """Tables in results/ begin without a heading, which a page of the site needs."""
+    if docname.startswith("results/") and not source[0].startswith("# "):
+        source[0] = f"# Table {docname.rpartition('/')[2]}\n\n{source[0]}"
+    if docname.startswith("results/"):
+        source[0] = f"---\norphan: true\n---\n{source[0]}"
+
+
+def redirect_to_the_index(app, exception):
+    """The folder of the site opens with its first page."""
+    if exception is None and app.builder.format == "html":
+        page = '<!doctype html><meta http-equiv="refresh" content="0; url=docs/index.html">\n'
+        Path(app.outdir, "index.html").write_text(page)
