@@ -160,7 +160,7 @@ def test_all_differences_are_in_one_error(whole):
     plan = dataclasses.replace(PLAN, steps=7, delta=1e-7)
     settings = {**RUN_SETTINGS, "engine": "tfp", "depth": 16.0, "new": True}
     del settings["w"]
-    with pytest.raises(ValueError, match="got another one") as refused:
+    with pytest.raises(ValueError, match="belongs to another run") as refused:
         reopen_ledger(whole, plan, settings)
     for part in (
         "steps is 100 there and 7 here",

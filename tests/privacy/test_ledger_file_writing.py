@@ -178,7 +178,7 @@ def test_a_header_that_cannot_be_written_leaves_no_file(path, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "write", full)
-    with pytest.raises(OSError, match="Cannot create the ledger, got: No space left"):
+    with pytest.raises(OSError, match="Cannot create the ledger: No space left"):
         create_ledger(path, PLAN)
     assert os.listdir(path.parent) == []
 

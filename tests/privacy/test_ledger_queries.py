@@ -139,7 +139,7 @@ def test_an_answer_about_lost_weights_is_spent_and_not_given_again():
 def test_every_answer_needs_a_question():
     ledger = PrivacyLedger(PLAN)
     ledger.record(Query("accuracy", **ASKED))
-    with pytest.raises(ValueError, match="Expected a query named 'loss' without answer"):
+    with pytest.raises(ValueError, match="There is no open query named 'loss'"):
         ledger.record(Answer("loss", 3.0))
     for value in (math.nan, math.inf, "3", None, True):
         with pytest.raises(ValueError, match="Expected value to be"):

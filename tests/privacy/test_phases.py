@@ -80,7 +80,9 @@ def test_the_budget_is_of_all_phases(ended, accountant):
 
 
 def test_a_budget_that_is_spent_is_refused(ended):
-    with pytest.raises(ValueError, match="earlier phases have spent, epsilon 2.78.* got epsilon=2"):
+    with pytest.raises(
+        ValueError, match="spent in the earlier phases, epsilon 2.78.* got epsilon=2"
+    ):
         plan_of(SECOND, after=ended(FIRST), budget=PrivacyBudget(2.0, DELTA))
 
 

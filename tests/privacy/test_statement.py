@@ -444,7 +444,10 @@ def test_a_resumed_run():
     ledger = resumed()
     text = privacy_statement(ledger)
     assert "T = 11 spent, of 4000 planned; the present weights are the result of 9." in text
-    assert "resumed once; 2 updates were lost and are charged. Each resumption drew new" in text
+    assert (
+        "resumed once; 2 updates were lost and are charged to the budget. Each resumption drew new"
+        in text
+    )
     assert f"epsilon = {ceil_text(ledger.plan.epsilon_after(11))} (rounded up)" in text
     ledger.record(Resume(9))
     text = privacy_statement(ledger)

@@ -78,7 +78,7 @@ def test_one_that_is_put_back(build, data, cross_entropy, tmp_path):
     path = checkpoint.write(str(tmp_path / "checkpoint"))
     private.fit(*data, epochs=1, verbose=0)
     checkpoint.read(path).expect_partial()
-    with pytest.raises(ValueError, match=f"{REFUSED.format(0)} in place of 4"):
+    with pytest.raises(ValueError, match=f"{REFUSED.format(0)} instead of 4"):
         private.fit(*data, epochs=1, verbose=0)
 
 

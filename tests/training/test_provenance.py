@@ -73,10 +73,16 @@ def test_weights_that_are_put_in_before_training(trained, plain, data, tmp_path,
     assert "If its weights were freshly initialised, epsilon = 0" in statement(private)
     REPLACE[how](private, path)
     text = statement(private)
-    assert "before the first update, others" in text and "no epsilon can be stated" in text
+    assert (
+        "before the first update, the weights of this run were replaced" in text
+        and "no epsilon can be stated" in text
+    )
     private.fit(*data, verbose=0, epochs=1)
     text = statement(private)  # and it does not forget
-    assert "before the first update, others" in text and text.startswith("Training satisfies")
+    assert (
+        "before the first update, the weights of this run were replaced" in text
+        and text.startswith("Training satisfies")
+    )
 
 
 def test_weights_that_are_put_in_between_two_fits(trained, data):
@@ -84,7 +90,7 @@ def test_weights_that_are_put_in_between_two_fits(trained, data):
     assert ELSEWHERE not in statement(private)
     private.model.set_weights(others(private))
     private.fit(*data, verbose=0)
-    assert "after update 4, others" in statement(private)
+    assert "after update 4, the weights of this run were replaced" in statement(private)
     assert statement(private).count(ELSEWHERE) == 1
 
 
@@ -94,14 +100,14 @@ def test_interventions_are_counted_in_one_sentence(trained, tmp_path):
         private.set_weights(others(private))
         (known,) = [c for c in private.ledger.state.caveats if c.kind == "foreign_weights"]
         assert known.fields == {"position": 4, "interventions": count}
-    assert "after update 4, and 3 times in all, others than" in statement(private)
+    assert "the weights of this run were replaced (3 times in total)" in statement(private)
     private.ledger.close()
     assert read_ledger(private.ledger.file.path).state == private.ledger.state
     private.model.set_weights(others(private))  # The ledger is closed.
-    assert "after update 4, and 4 times in all, others than" in statement(private)
+    assert "the weights of this run were replaced (4 times in total)" in statement(private)
     again = trained(run_dir=tmp_path, resume=True, epochs=0)
     again.set_weights(others(again))
-    assert "after update 4, and 4 times in all, others than" in statement(again)
+    assert "the weights of this run were replaced (4 times in total)" in statement(again)
 
 
 def test_weights_of_another_private_run_are_named_when_they_are_put_in(trained, tmp_path):
@@ -110,7 +116,7 @@ def test_weights_of_another_private_run_are_named_when_they_are_put_in(trained, 
     private.load_weights(str(tmp_path / "other.weights.h5"))
     kinds = [c.code for c in private.ledger.state.caveats if c.kind == "foreign_weights"]
     assert kinds == ["weights_replaced", "private_run"]
-    assert f"in the private run {other.ledger.run_id}, by 4 updates" in statement(private)
+    assert f"in the private run {other.ledger.run_id}, with 4 updates" in statement(private)
 
 
 def test_an_update_that_fails_makes_no_weights_known(trained, data):
@@ -118,7 +124,7 @@ def test_an_update_that_fails_makes_no_weights_known(trained, data):
     private.model.set_weights(others(private))
     with pytest.raises(TypeError):
         private.train_on_batch()
-    assert "after update 4, others" in statement(private)
+    assert "after update 4, the weights of this run were replaced" in statement(private)
 
 
 class Unbuilt(keras.Model):
@@ -194,7 +200,7 @@ def test_one_fit_at_a_time(trained, data):
     again = keras.callbacks.LambdaCallback(
         on_epoch_begin=lambda *_: private.fit(*data, verbose=0, epochs=1)
     )
-    with pytest.raises(ValueError, match="Expected one fit.. at a time, got another one while"):
+    with pytest.raises(ValueError, match="fit.. is already running"):
         private.fit(*data, verbose=0, epochs=1, callbacks=[again])
 
 

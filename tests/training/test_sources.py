@@ -156,7 +156,7 @@ def test_errors_of_callbacks_keep_their_words():
 def test_validation_rows_are_looked_for_once_in_all_examples(mapped):
     source = Source(X, Y)
     data = MappedSource(source, lambda x, y: (x, y)) if mapped else source
-    with pytest.raises(ValueError, match="got 2 of 5 that are, the first of them rows .3, 4."):
+    with pytest.raises(ValueError, match="but 2 of 5 are, the first of them rows .3, 4."):
         fitted(data, validation_data=(np.concatenate([X[:3] + 1, X[-2:]]), np.zeros(5)))
     private = private_model(steps=90, batch=4)
     other = (X[:5] + 1, np.zeros(5))

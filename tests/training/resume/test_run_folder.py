@@ -204,7 +204,7 @@ def test_resume_begins_where_there_is_nothing(start, data, tmp_path):
 def test_a_run_is_not_begun_on_top_of_another(start, crashed, tmp_path):
     crashed(tmp_path, 2)
     before = (tmp_path / "ledger.jsonl").read_bytes()
-    with pytest.raises(ValueError, match="Expected run_dir to hold no run yet.*resume=True"):
+    with pytest.raises(ValueError, match="holds a run already.*resume=True"):
         start(tmp_path)
     assert (tmp_path / "ledger.jsonl").read_bytes() == before
 
@@ -226,14 +226,14 @@ def test_a_run_is_not_begun_on_top_of_another(start, crashed, tmp_path):
 )
 def test_changed_settings_are_refused(start, crashed, tmp_path, settings, name):
     crashed(tmp_path, 2)
-    with pytest.raises(ValueError, match=rf"another one: .*{name} is .* there and .* here"):
+    with pytest.raises(ValueError, match=rf"another run: .*{name} is .* there and .* here"):
         start(tmp_path, resume=True, **settings)
 
 
 @pytest.mark.needs_tensorflow_privacy
 def test_an_engine_that_bounds_no_rounding_cannot_resume(start, build, tmp_path):
     start(tmp_path, model=build(), public_batch=None).ledger.close()
-    with pytest.raises(ValueError, match="another one: sum_rounding is .* there and None here"):
+    with pytest.raises(ValueError, match="another run: sum_rounding is .* there and None here"):
         start(tmp_path, model=build(), public_batch=None, resume=True, engine="tfp_model")
 
 
@@ -285,7 +285,7 @@ def test_another_model_is_refused(start, crashed, tmp_path, build):
     wider = build("functional", "public_batch")
     wider.layers[1].trainable = False
     start_ledger = read_ledger(tmp_path / "ledger.jsonl").updates
-    with pytest.raises(ValueError, match="Expected a model that .* there is a trained weight"):
+    with pytest.raises(ValueError, match="do not fit this model: there is a trained weight"):
         start(tmp_path, resume=True, model=wider)
     assert read_ledger(tmp_path / "ledger.jsonl").updates == start_ledger
 
@@ -366,7 +366,7 @@ def test_checkpoints_without_a_ledger_are_refused(start, crashed, tmp_path):
     crashed(tmp_path, 8)
     (tmp_path / "ledger.jsonl").unlink()
     for resume in (True, False):
-        with pytest.raises(ValueError, match="Expected a ledger.jsonl beside the checkpoints"):
+        with pytest.raises(ValueError, match="The ledger.jsonl that belongs to the checkpoints"):
             start(tmp_path, resume=resume)
 
 
