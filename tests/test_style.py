@@ -1,4 +1,4 @@
-"""Rules of style that no tool checks: hints, docstrings, wording of refusals."""
+"""Rules of style that no tool checks: docstrings, wording of errors."""
 
 import ast
 import re
@@ -15,11 +15,6 @@ def faults(source):
     """Yields what breaks the rules in a module's source, one line each."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-            arguments += [a for a in (node.args.vararg, node.args.kwarg) if a is not None]
-            if node.returns is not None or any(a.annotation is not None for a in arguments):
-                yield f"{node.name}: a type hint on a function"
         if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module):
             name = getattr(node, "name", "module")
             yield from (f"{name}: {fault}" for fault in docstring_faults(ast.get_docstring(node)))
@@ -45,9 +40,6 @@ def test_the_package_and_the_programs():
 @pytest.mark.parametrize(
     ("source", "fault"),
     [
-        ("def f(x: int):\n    pass", "f: a type hint on a function"),
-        ("def f() -> int:\n    pass", "f: a type hint on a function"),
-        ("def f(*, x: int = 0):\n    pass", "f: a type hint on a function"),
         (
             'def f(x):\n    """One.\n\n    Args:\n      x: Two.\n    """',
             "f: Args: not indented by 4",
@@ -57,7 +49,3 @@ def test_the_package_and_the_programs():
 )
 def test_a_fault_is_noticed(source, fault):
     assert list(faults(source)) == [fault]
-
-
-def test_fields_of_classes_have_their_types():
-    assert list(faults("class A:\n    x: int = 0\n\n    def f(self, x):\n        return x")) == []
