@@ -47,7 +47,7 @@ def setup_arguments():
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The files of the wheel, a dict from name to text; built from a copy, since builds leave files."""
+    """The files of the wheel, a dict from name to text. Builds leave files, so a copy is built."""
     pytest.importorskip("setuptools", minversion="77")
     copy = tmp_path_factory.mktemp("checkout")
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"):
@@ -96,7 +96,9 @@ def test_wheel_holds_every_module_of_the_library_and_nothing_else(wheel):
 
 
 def test_metadata_say_what_pypi_shows(metadata, setup_arguments):
-    assert metadata["Name"] == "tfdpnorm" and metadata["Description-Content-Type"] == "text/markdown"
+    assert (
+        metadata["Name"] == "tfdpnorm" and metadata["Description-Content-Type"] == "text/markdown"
+    )
     assert metadata["Requires-Python"] and metadata["Summary"] and metadata["Keywords"]
     pythons = {c.rpartition(" ")[2] for c in metadata.get_all("Classifier") if ":: 3." in c}
     assert pythons == set(LOCKS)
