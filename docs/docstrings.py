@@ -29,7 +29,7 @@ def to_rst(app, what, name, obj, options, lines):
 
 
 def marked(lines):
-    """Yields (is code, line): code is indented more than the text, after a blank line."""
+    """Yields (is code, line): code stands deeper than what is around it, after a blank line."""
     code_indent, text_indent, example = None, 0, False
     for i, line in enumerate(lines):
         if not line.strip():

@@ -47,7 +47,7 @@ def setup_arguments():
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """The files of the wheel, a dict from name to text; built from a copy of the checkout."""
+    """The files of the wheel, a dict from name to text. Builds leave files, so a copy is built."""
     pytest.importorskip("setuptools", minversion="77")
     copy = tmp_path_factory.mktemp("checkout")
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"):
