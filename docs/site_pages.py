@@ -53,7 +53,7 @@ def package_page(name):
     if not things:
         return "\n".join(lines + modules_of(module))
     lines += [f".. currentmodule:: {name}", "", ".. autosummary::", ""]
-    lines += [f"   {n}" for n in things] + [""]
+    lines += [f"   {n}" for n, thing in things.items() if callable(thing)] + [""]
     for n, thing in things.items():
         lines += [*directive(name, n, thing), ""]
     return "\n".join(lines)
