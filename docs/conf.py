@@ -63,6 +63,8 @@ autosummary_generate = False
 
 html_theme = "furo"
 html_title = f"tfdpnorm {release}"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
 pygments_style = "friendly"

@@ -52,27 +52,36 @@ def package_page(name):
     things = {n: thing for n, thing in things.items() if not is_module(thing)}
     if not things:
         return "\n".join(lines + modules_of(module))
+    if name == "tfdpnorm":
+        return "\n".join(
+            lines + [".. autosummary::", ""] + [f"   {home(n)}" for n in things] + [""]
+        )
     lines += [f".. currentmodule:: {name}", "", ".. autosummary::", ""]
     lines += [f"   {n}" for n, thing in things.items() if callable(thing)] + [""]
     for n, thing in things.items():
-        lines += [*directive(name, n, thing), ""]
+        lines += [*directive(n, thing), ""]
     return "\n".join(lines)
+
+
+def home(name):
+    """The full name of what `tfdpnorm` passes on, by the package that describes it."""
+    for package in packages()[1:]:
+        if name in getattr(importlib.import_module(package), "__all__", ()):
+            return f"~{package}.{name}"
+    return f"~tfdpnorm.{name}"
 
 
 def is_module(thing):
     return isinstance(thing, type(sys))
 
 
-def directive(package, name, thing):
-    """The autodoc directive for one name. What `tfdpnorm` passes on is described once."""
-    options = []
-    if package == "tfdpnorm":
-        options.append("   :no-index:")
+def directive(name, thing):
+    """The autodoc directive for one name."""
     if isinstance(thing, type):
-        return [f".. autoclass:: {name}", "   :members:", *options]
+        return [f".. autoclass:: {name}", "   :members:"]
     if callable(thing):
-        return [f".. autofunction:: {name}", *options]
-    return [f".. autodata:: {name}", "   :no-value:", *options]
+        return [f".. autofunction:: {name}"]
+    return [f".. autodata:: {name}", "   :no-value:"]
 
 
 def modules_of(package):
