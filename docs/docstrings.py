@@ -11,7 +11,7 @@ BULLET = re.compile(r"([*-]|\d+\.|#\.) ")
 def to_rst(app, what, name, obj, options, lines):
     """Handler of autodoc-process-docstring, to run before napoleon."""
     text, code = [], []  # Runs of lines, in turns.
-    for is_code, line in marked(lines):
+    for is_code, line in marked([re.sub("::$", ":", line) for line in lines]):
         if is_code:
             if not code:
                 text.append("")
