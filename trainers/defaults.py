@@ -30,6 +30,7 @@ def define_flags():
     flags.DEFINE_multi_enum("optimizer", ["sgd"], ("sgd", "adam"), "By name; may be repeated.")
     flags.DEFINE_multi_integer("seed", [0, 1, 2], "Seeds initial weights; may be repeated.")
     flags.DEFINE_bool("compute", True, "Train; else show the records of the folder again.")
+    common.define_mixed_precision()
     common.define_data_dir()
     flags.DEFINE_string("results_dir", "results", "Folder of the records of searched cells.")
     flags.DEFINE_string("output_dir", "outputs/defaults", "Folder of records and table.")
@@ -68,7 +69,7 @@ def _train(folder):
             run = DefaultsRun(dataset, *values)
             if (run.cell, run.seed) in known:
                 continue
-            record = defaults_record(run, train, test)
+            record = defaults_record(run, train, test, common.given_precision() or "float32")
             write_record(folder, record, DEFAULTS_FIELDS)
             print(f"  {run.cell}, seed {run.seed}: {record['test_accuracy']:.2f} %", flush=True)
 

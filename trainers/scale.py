@@ -22,7 +22,6 @@ _WORDS = {
     "views": "kind of views",
     "public_batch_size": "public rows",
     "width": "channels in the first stage",
-    "standardized_by": "inputs standardised by",
 }
 
 
@@ -49,6 +48,11 @@ def at_scale(scale):
         _scale = before
 
 
+def is_at_papers_scale():
+    """Whether cells are being made at the paper's scale."""
+    return _scale == "paper"
+
+
 def given_names(settings):
     """Returns the names of the fields that a caller has set, a list."""
     return [name for name, value in settings.items() if value is not None]
@@ -68,7 +72,7 @@ def with_scale(spec, theirs, given=()):
     """
     if spec.reduced:
         return spec
-    if _scale == "paper":
+    if is_at_papers_scale():
         spec = _as_in_the_paper(spec, theirs, set(given))
     parts = [
         _difference(spec, name, value)
@@ -143,6 +147,4 @@ def _is_same(first, second):
 
 
 def _shown(value):
-    if value is None:
-        return "none"
     return f"{value:g}" if isinstance(value, float) else f"{value}"

@@ -30,6 +30,14 @@ def network(gradient="full", scale=1.0):
     return model
 
 
+def settled(model, asked="auto"):
+    """The weight that `make_private` settles on."""
+    has_layers = any(isinstance(layer, PublicBatchNormalization) for layer in model.layers)
+    streams = Streams(model, PublicBatch(ROWS, pull_back_weight=asked) if has_layers else None)
+    streams.settle()
+    return streams.pull_back_weight
+
+
 def expected(model):
     """w by hand: moments and their Jacobian of a linear layer, per-example gradients by loops."""
     dense, normalization, _, head = model.layers
@@ -60,13 +68,12 @@ def expected(model):
 def test_it_is_the_formula_of_explicit_jacobians(monkeypatch, scale):
     monkeypatch.setattr(pull_back_weight, "_DRAWS", 300)
     model = network(scale=scale)
-    streams = Streams(model, PublicBatch(ROWS))
     wanted = max(1.0, expected(model))
-    assert streams.pull_back_weight == pytest.approx(wanted, rel=0.04, abs=0.06)
+    assert settled(model) == pytest.approx(wanted, rel=0.04, abs=0.06)
 
 
 def test_small_variances_need_a_large_weight():
-    weights = [Streams(network(scale=s), PublicBatch(ROWS)).pull_back_weight for s in (1e-3, 1.0)]
+    weights = [settled(network(scale=scale)) for scale in (1e-3, 1.0)]
     assert weights[0] > 3 * weights[1] >= 3
 
 
@@ -80,10 +87,7 @@ def test_small_variances_need_a_large_weight():
     ],
 )
 def test_what_it_is_where_nothing_is_to_be_found(model, asked, weight):
-    has_layers = any(isinstance(layer, PublicBatchNormalization) for layer in model.layers)
-    public = PublicBatch(ROWS, pull_back_weight=asked) if has_layers else None
-    weight = pytest.approx(weight) if asked != "auto" or not has_layers else weight
-    assert Streams(model, public).pull_back_weight == weight
+    assert settled(model, asked) == weight
 
 
 def test_making_a_model_private_settles_it_and_changes_no_weight():

@@ -276,7 +276,7 @@ class TestWarns:
     def test_of_small_lots(self):
         rate = keras.optimizers.SGD(0.1)
         assert any(
-            "Lots of 1 are small" in s
+            "Batches of 1 are small" in s
             for s in self.compiled(rate, expected_batch_size=1, budget=PrivacyBudget(8.0, 1e-3))
         )
 

@@ -153,9 +153,9 @@ class TestStepsByHand:
     def test_the_training_function_of_keras(self, fresh, lots):
         train = keras.Model.make_train_function(fresh, force=True)
         train = train or fresh.train_function  # where Keras 3 leaves it
-        with pytest.warns(UserWarning, match="by hand"):
+        with pytest.warns(UserWarning, match="called directly"):
             train(iter(lots))
-        self.check(fresh, "by hand")
+        self.check(fresh, "called directly")
 
     def test_the_function_that_fit_left(self, fresh, lots, data, monkeypatch):
         """Python looks after its updates no more: their number says that they were made."""
@@ -169,11 +169,11 @@ class TestStepsByHand:
         fresh.fit(*data, epochs=1, verbose=0)
         assert fresh.privacy_statement().startswith("Training satisfies")
         made[-1](iter(lots))
-        with pytest.warns(UserWarning, match="by hand"):
-            self.check(fresh, "by hand")
+        with pytest.warns(UserWarning, match="called directly"):
+            self.check(fresh, "called directly")
 
     def test_the_function_that_an_interrupted_fit_left(self, fresh, lots, data, monkeypatch):
-        """What was announced and not made is not room for updates by hand."""
+        """What was announced and not made is not room for updates called directly."""
         made, make = [], BeginsWithinEpoch.make_train_function
 
         def kept(model, force=False):
@@ -193,8 +193,8 @@ class TestStepsByHand:
         assert (fresh.ledger.updates, int(fresh.update_count)) == (2, 2)
         assert fresh.privacy_statement().startswith("Training satisfies")
         made[-1](iter(lots))
-        with pytest.warns(UserWarning, match="by hand"):
-            self.check(fresh, "by hand")
+        with pytest.warns(UserWarning, match="called directly"):
+            self.check(fresh, "called directly")
 
     def test_given_rows_before_the_first_lot_of_fit(self, fresh, data):
         """That no lot of `fit` follows makes them no sampled ones."""

@@ -39,7 +39,7 @@ def test_copies_are_refused_in_one_line(copied, build, private):
 
 @pytest.mark.parametrize("of", [lambda m: m, lambda m: keras.Sequential([m])])
 def test_a_private_model_is_not_made_private_again(of, build, private):
-    with pytest.raises(ValueError, match="^Expected .* Pass private.model, and add") as caught:
+    with pytest.raises(ValueError, match="Pass private.model, and add") as caught:
         private_of(of(private(build())), num_examples=40, expected_batch_size=10, steps=1, **NOISE)
     assert "\n" not in str(caught.value)
 

@@ -405,7 +405,7 @@ def _parts_of(model, plan, *, conversion, clipping, public, views, engine, valid
     if public is not None:
         public, synthetic_rows = public.for_model(model)
     streams = Streams(model, public)
-    _ = streams.pull_back_weight  # "auto" is settled here, by the initial weights
+    streams.settle()
     asked = {"rows_mix": streams.rows_mix, "public_rows_per_example": streams.mode == "example"}
     engine = asked_for or default_engine(**asked)
     clipping = clipping.of_plan(plan, in_half=computes_in_half(model))
@@ -450,7 +450,7 @@ def _no_guarantee_because(streams, insecure_seed):
             "that clipping does not bound the effect of one example"
         )
     if insecure_seed is not None:
-        reasons.append("the noise and the batches come from a seed that is not secret")
+        reasons.append("the noise and the lots come from a seed that is not secret")
     return tuple(reasons)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from typing import Any
 
 import numpy as np
@@ -218,6 +217,7 @@ class Streams:
 
     Attributes:
         shrinks: Whether what is pulled back is shrunk first.
+        pull_back_weight: The weight of gammas and betas in the clip; of "auto", 1 until `settle`.
         mode: "none", "public" (which includes "blend": both use recorded public moments),
             "example" or "lot".
         statistics: The layers' own word for it, for records and statements.
@@ -225,7 +225,9 @@ class Streams:
 
     def __init__(self, model, public=None):
         self.model = model
-        self._asked_weight = 1.0 if public is None else public.pull_back_weight
+        asked = 1.0 if public is None else public.pull_back_weight
+        self._is_auto = asked == AUTO
+        self.pull_back_weight = 1.0 if self._is_auto else asked
         self.shrinks = public is not None and public.pull_back == "shrunk"
         self.layers = [x for x in sublayers(model) if isinstance(x, PublicMomentsLayer)]
         named = sorted({layer.statistics for layer in self.layers})
@@ -302,14 +304,11 @@ class Streams:
     def _pulled_back_layers(self):
         return [layer for layer in self.layers if layer.statistics_gradient == "full"]
 
-    @functools.cached_property
-    def pull_back_weight(self):
-        """The weight of gammas and betas in the clip; "auto" is settled when it is first asked."""
-        if self._asked_weight != AUTO:
-            return self._asked_weight
-        if not self.pulls_back:
-            return 1.0
-        return automatic_weight(self.model, self._pulled_back_layers, self.public_batch)
+    def settle(self):
+        """Has "auto" settled by the present weights. A model that is not built yet keeps 1."""
+        layers = self._pulled_back_layers
+        if self._is_auto and self.pulls_back and all(layer.built for layer in layers):
+            self.pull_back_weight = automatic_weight(self.model, layers, self.public_batch)
 
     def public_pass(self, training):
         """Runs the public rows alone; returns their `PublicStatistics`, or None if not needed."""

@@ -18,7 +18,7 @@ from trainers.klause.settings import (
     private_settings,
 )
 from trainers.report.tables import TableForm
-from trainers.scale import given_names, with_scale
+from trainers.scale import given_names, is_at_papers_scale, with_scale
 from trainers.specs import NonPrivateSpec, PrivateSpec
 
 DATASETS = tuple(EPOCHS)
@@ -75,8 +75,10 @@ def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", option
         epsilon=epsilon,
     )
     length = LENGTH_NOT_STATED if PAPER[model] is WIDE else EPOCHS[dataset]
-    inputs = {"model_options": {"standardized_by": STANDARDIZED_BY[dataset]}}
-    return with_scale(made, {"epochs": length, **PAPER[model], **inputs}, given)
+    if is_at_papers_scale() and "standardized_by" not in options:
+        own = (*made.model_options, ("standardized_by", STANDARDIZED_BY[dataset]))
+        made = dataclasses.replace(made, model_options=own)
+    return with_scale(made, {"epochs": length, **PAPER[model]}, given)
 
 
 def non_private_spec(dataset, model, *, scale_norm=False, norm="batch", options=(), **settings):
@@ -148,7 +150,7 @@ def _options(model, norm, scale_norm, options):
     chosen = {name: value for name, value in dict(options).items() if value is not None}
     if chosen:
         _check_options(model, norm, scale_norm, chosen)
-    return {"scale_norm": scale_norm, "groups": GROUPS[model], "standardized_by": None, **chosen}
+    return {"scale_norm": scale_norm, "groups": GROUPS[model], **chosen}
 
 
 def _check_options(model, norm, scale_norm, chosen):
@@ -179,7 +181,7 @@ def _network(dataset, model, norm, options, more):
         "" if options["groups"] == GROUPS[model] else f"{options['groups']}_groups",
         *(str(options[name]) for name in ("order",) if name in options),
         *(f"{name}_{options[name]}" for name in ("depth", "width") if name in options),
-        "standardized" if options["standardized_by"] else "",
+        "standardized" if "standardized_by" in options else "",
         *more,
     ]
     return "-".join([dataset, model, *(mark for mark in marks if mark)])

@@ -40,8 +40,8 @@ WIDE = dict(
 )
 PAPER = {"resnet9": _RESNET, "resnet50": _RESNET, "wrn_16_4": WIDE, "wide_resnet": WIDE}
 EPOCHS = {"cifar10": 50, "imagenette": 50, "tiny_imagenet": 90}
-# By whose channel means and standard deviations the authors' code standardises inputs; for CIFAR-10
-# it takes those of CIFAR-10 itself, which are not public where its images are private.
+# By whose channel means and standard deviations --scale=paper standardises inputs. The paper does
+# not say that it does; the authors' code takes those of the private set, CIFAR-10 or ImageNet.
 STANDARDIZED_BY = {"cifar10": "cifar100", "imagenette": "imagenet", "tiny_imagenet": "imagenet"}
 # Of wide networks the paper says no more than that they are trained as by De et al.
 LENGTH_NOT_STATED = Stated(None, "the length of De et al., which the paper does not repeat")

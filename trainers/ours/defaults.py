@@ -10,6 +10,7 @@ from tensorflow import keras
 import tfdpnorm
 from tfdpnorm import models
 from tfdpnorm.data import match_images
+from tfdpnorm.keras_compat.devices_and_precision import made_under
 from tfdpnorm.privacy import PrivacyBudget
 from trainers.records.made_with import made_with
 from trainers.report.markdown import table
@@ -49,22 +50,24 @@ class DefaultsRun:
         return f"{self.dataset}-{self.norm}-{self.optimizer}/eps={self.epsilon:g}"
 
 
-def defaults_record(run, train, test):
+def defaults_record(run, train, test, precision="float32"):
     """Trains and tests a `DefaultsRun`; returns its record, with `DEFAULTS_FIELDS`.
 
     Args:
         run: `DefaultsRun`.
         train: `Examples`.
         test: `Examples`.
+        precision: One of `trainers.specs.training.PRECISIONS`.
     """
     started = time.perf_counter()
     keras.utils.set_random_seed(run.seed)
     # DIGITS at twice its size: LeNet-5 needs 12 pixels.
     shape = tuple(max(size, 16) for size in train.x.shape[1:3]) + train.x.shape[3:]
     x, test_x = (match_images(examples.x, shape) for examples in (train, test))
-    network = models.build("lenet5", run.norm, num_classes=10, input_shape=shape)
     budget = PrivacyBudget(run.epsilon, DELTA)
-    private = tfdpnorm.make_private(network, budget=budget, num_examples=len(train))
+    with made_under(precision):
+        network = models.build("lenet5", run.norm, num_classes=10, input_shape=shape)
+        private = tfdpnorm.make_private(network, budget=budget, num_examples=len(train))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     private.compile(run.optimizer, loss)
     private.fit(x, train.y, verbose=0)
@@ -87,7 +90,7 @@ def defaults_record(run, train, test):
         "learning_rate": private.suggestion.learning_rates[run.optimizer],
         "views": 1 if private.suggestion.views is None else private.suggestion.views.multiplicity,
         "seconds": round(time.perf_counter() - started, 1),
-        **made_with({}),
+        **made_with({"precision": precision}),
     }
 
 

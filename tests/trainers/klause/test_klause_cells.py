@@ -10,6 +10,7 @@ from trainers import registry
 from trainers.klause import cells as klause
 from trainers.klause import published
 from trainers.report import plots, tables
+from trainers.scale import at_scale
 from trainers.specs import NonPrivateSpec
 from trainers.sweeps.runs import is_done
 
@@ -208,22 +209,18 @@ def test_table_2_has_the_runs_of_table_1_and_their_minutes(make_record):
 def test_of_wide_networks_the_paper_states_no_length():
     assert klause.spec("cifar10", "wrn_16_4", 8.0).reduced == (
         "epochs 0.5 for the length of De et al., which the paper does not repeat; expected lot 512 "
-        "for 4096; ema decay 0.9 for 0.9999; views 4 for 16; inputs standardised by none for "
-        "cifar100"
+        "for 4096; ema decay 0.9 for 0.9999; views 4 for 16"
     )
     of_steps = klause.spec("cifar10", "wrn_16_4", 8.0, steps=7)
     assert of_steps.reduced.startswith("updates 7 for the length")
 
 
 def test_a_run_as_in_the_paper_is_of_full_scale_and_every_other_says_why_not():
-    def reduced(standardized_by="cifar100", **fields):
-        options = dict(standardized_by=standardized_by)
-        made = klause.spec("cifar10", "resnet9", 7.42, options=options, **{**papers, **fields})
-        return made.reduced
+    def reduced(**fields):
+        return klause.spec("cifar10", "resnet9", 7.42, **{**papers, **fields}).reduced
 
     papers = dict(epochs=50, plateau="test", precision="float32", optimizer="nadam")
     assert reduced() == "" == reduced(ema_decay=0.9)  # the average is taken beside
-    assert reduced(standardized_by=None) == "inputs standardised by none for cifar100"
     assert reduced(precision="mixed_bfloat16") == "precision mixed_bfloat16 for float32"
     assert reduced(views="random") == "kind of views random for moved"
     assert reduced(plateau="none") == "plateau none for test"
@@ -263,3 +260,15 @@ def test_a_record_of_a_cell_is_done(make_record):
 
 def test_epsilon_inf_is_the_papers_name_for_none():
     assert published.APPENDIX_B[("cifar10", "resnet9", True)] == {math.inf: 89.8}
+
+
+def test_inputs_are_standardised_at_the_papers_scale_and_where_asked():
+    kept = klause.spec("cifar10", "resnet9", 7.42)
+    assert "standardized_by" not in dict(kept.model_options)
+    with at_scale("paper"):
+        full = klause.spec("cifar10", "resnet9", 7.42)
+        own = klause.spec("imagenette", "resnet9", 7.42, options={"standardized_by": "cifar100"})
+    assert dict(full.model_options)["standardized_by"] == "cifar100"
+    assert full.network == kept.network and full.paper_value == kept.paper_value
+    assert dict(own.model_options)["standardized_by"] == "cifar100"
+    assert own.network.endswith("-standardized")

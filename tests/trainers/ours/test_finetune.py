@@ -298,7 +298,7 @@ def test_the_head_first_then_more(tmp_path, model_path, public_set, trainable):
     # Next to nothing is learned: the second stage begins where the first ended.
     assert second.record["test_accuracy"] == pytest.approx(first.record["test_accuracy"], abs=0.6)
     (said,) = second.model.ledger.state.sentences("foreign_weights")
-    assert "they are of model.keras" in said and "the two epsilons add up" in said
+    assert "they are from model.keras" in said and "the two epsilons add up" in said
     # A new head on the trunk that was frozen owes nothing to the first stage.
     spec = small_spec(path, trainable=trainable, image_size=None, steps=1)
     assert run(spec, tmp_path / "new").model.ledger.state.sentences("foreign_weights") == ()
@@ -311,7 +311,7 @@ def test_what_was_trained_before_and_is_frozen_now_is_named(
     new_head = dict(trainable="head", image_size=None, steps=1)
     path, second = exported_head(tmp_path / "second", path, **new_head)
     (said,) = second.model.ledger.state.sentences("foreign_weights")
-    assert "they are of model.keras" in said
+    assert "they are from model.keras" in said
     # As in another process, by what the second file says of the trunk.
     monkeypatch.setattr(metadata, "_origins", {})
     third = run(small_spec(path, **new_head), tmp_path / "third")

@@ -8,7 +8,7 @@ from tensorflow import keras
 from tests.each import each
 from tfdpnorm.keras_compat.variables import KERAS_3
 
-REFUSED = "Expected validation rows that are no training rows, got {} of {} that are"
+REFUSED = "Validation examples must not be training examples, but {} of {} are"
 
 
 def dataset(x, y):

@@ -49,7 +49,7 @@ def private(run_dir, resume=False):
     for variable in model.trainable_variables:
         variable.assign(rng.normal(size=variable.shape))
     kept = {"run_dir": run_dir, "resume": resume, "checkpoint_every": 2} if run_dir else {}
-    trained = private_of(model, public_batch=PUBLIC, **kept, **SETTINGS)
+    trained = private_of(model, public_batch=PUBLIC, pull_back_weight=1.0, **kept, **SETTINGS)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     trained.compile(keras.optimizers.Adam(0.01), loss)
     return trained

@@ -243,7 +243,7 @@ class TestRefusals:
         x, y, person = rows
         asks = PrivateValidation(x[:3] + 9, y[:3], noise_multiplier=2.0)
         with pytest.raises(
-            ValueError, match="no PrivateValidation in a run that protects a person"
+            ValueError, match="PrivateValidation is not supported in a run that protects a person"
         ):
             trained.fit(x, y, person=person, callbacks=[asks], verbose=0)
         query = tfdpnorm.privacy.entries.Query("accuracy", 2.0, 3, True)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
+from tfdpnorm import PrivacyError
 from tfdpnorm.training import PrivateValidation
 
 
@@ -29,7 +30,7 @@ def test_no_more_than_planned(trained, data):
     validation = PrivateValidation(data[0] + 1, data[1], noise_multiplier=5.0, queries=1)
     validation.measure(trained)
     trained.fit(*data, verbose=0, epochs=1)
-    with pytest.raises(RuntimeError, match="at most 1 queries"):
+    with pytest.raises(PrivacyError, match="at most 1 queries"):
         validation.measure(trained)
 
 

@@ -12,13 +12,13 @@ class TestTrainingData:
         trained = private(build())
         trained.compile("sgd", cross_entropy)
         rows.measure(trained)  # nothing has been trained on
-        with pytest.raises(ValueError, match="got 40 of 40"):
+        with pytest.raises(ValueError, match="40 of 40 are"):
             trained.fit(*data, epochs=1, verbose=0)
         assert trained.ledger.updates == 0
         trained = private(build())
         trained.compile("sgd", cross_entropy)
         trained.fit(*data, epochs=1, verbose=0)
-        with pytest.raises(ValueError, match="got 40 of 40"):
+        with pytest.raises(ValueError, match="40 of 40 are"):
             rows.measure(trained)
         assert not trained.ledger.state.times_asked(rows.name)
 
@@ -29,9 +29,9 @@ class TestTrainingData:
         trained.compile("sgd", cross_entropy)
         trained.fit(x + 2, y, steps_per_epoch=1, epochs=1, verbose=0)
         trained.fit(x, y, steps_per_epoch=1, epochs=1, verbose=0, callbacks=[asked])
-        with pytest.raises(ValueError, match="got 40 of 40"):
+        with pytest.raises(ValueError, match="40 of 40 are"):
             trained.fit(x + 1, y, steps_per_epoch=1, epochs=1, verbose=0)
-        with pytest.raises(ValueError, match="got 40 of 40"):
+        with pytest.raises(ValueError, match="40 of 40 are"):
             PrivateValidation(x + 2, y, noise_multiplier=1.0).measure(trained)
         assert trained.ledger.updates == 2
 
@@ -47,21 +47,21 @@ class TestTrainingData:
         x = np.concatenate([validation[0], data[0][[3, 8]]])
         x[0] = 0.0
         callback = PrivateValidation(change(x), np.zeros(32, int), noise_multiplier=1)
-        with pytest.raises(ValueError, match=r"2 of 32 that are, .* \[30, 31\].*disjoint=False"):
+        with pytest.raises(ValueError, match=r"2 of 32 are, .* \[30, 31\].*disjoint=False"):
             callback.check_training_data(data[0])
-        with pytest.raises(ValueError, match=r"got 1 of 32 that are, .* \[0\]"):
+        with pytest.raises(ValueError, match=r"1 of 32 are, .* \[0\]"):
             callback.check_training_data(np.full((4, 5), -0.0, np.float32))
 
     def test_a_copy_in_higher_precision_is_recognised(self):
         x = np.random.default_rng(0).normal(size=(4, 5))
         for ours, theirs in ((x, x.astype(np.float32)), (x.astype(np.float32), x)):
             callback = PrivateValidation(ours, np.zeros(4, int), noise_multiplier=1)
-            with pytest.raises(ValueError, match="got 4 of 4"):
+            with pytest.raises(ValueError, match="4 of 4 are"):
                 callback.check_training_data(theirs)
 
     def test_fit_checks_them(self, build, private, data, fit):
         trained = private(build())
-        with pytest.raises(ValueError, match="got 40 of 40"):
+        with pytest.raises(ValueError, match="40 of 40 are"):
             fit(trained, [PrivateValidation(*data, noise_multiplier=1)])
         assert trained.ledger.updates == trained.ledger.state.queries() == 0
 
@@ -81,7 +81,7 @@ class TestTrainingData:
         half = np.concatenate([data[0][:30, :2], validation[0][:, 2:]], axis=1)
         callback = PrivateValidation(split(half), validation[1], noise_multiplier=1)
         callback.check_training_data(split(data[0]))
-        with pytest.raises(ValueError, match="got 30 of 30"):
+        with pytest.raises(ValueError, match="30 of 30 are"):
             callback.check_training_data(split(half))
 
     def test_rows_of_other_shapes_cannot_be_compared(self, validation):
