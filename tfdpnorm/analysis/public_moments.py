@@ -9,13 +9,8 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.variables import path, raw
-from tfdpnorm.layers import (
-    PublicBatchNormalization,
-    PublicStatistics,
-    pull_back,
-    record_pass,
-    use_pass,
-)
+from tfdpnorm.layers import PublicBatchNormalization, PublicStatistics, record_pass, use_pass
+from tfdpnorm.layers.pulled_back_noise import pulled_back_powers
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -97,21 +92,12 @@ def noise_through_statistics(
     """
     named = {path(v): raw(v) for v in model.trainable_variables if len(v.shape) > 1}
     kernels = list(named.values())
-    statistics = PublicStatistics()
-    with tf.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
-        tape.watch(kernels)
-        with record_pass(statistics):
-            model(tf.convert_to_tensor(public_x), training=True)
     rng = np.random.default_rng(seed)
-    squares = np.zeros(len(kernels))
-    for _ in range(draws):
-        noise = pull_back(tape, statistics, lambda v: _normal(rng, v), kernels)
-        squares += [np.mean(np.square(n)) / draws for n in noise]
-    return {name: float(np.sqrt(s)) for name, s in zip(named, squares, strict=True) if s}
-
-
-def _normal(rng, variable):
-    return tf.constant(rng.normal(size=variable.shape), variable.dtype)
+    rows = tf.nest.map_structure(tf.convert_to_tensor, public_x)
+    powers, _ = pulled_back_powers(model, rows, kernels, draws, rng)
+    sizes = [np.prod(kernel.shape) for kernel in kernels]
+    roots = np.sqrt(powers / sizes)
+    return {name: float(root) for name, root in zip(named, roots, strict=True) if root}
 
 
 def _by_channel(values, layer):

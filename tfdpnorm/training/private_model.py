@@ -566,6 +566,11 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         """The statistics modes of the model's public-batch layers, or "none"."""
         return self._streams.statistics
 
+    @property
+    def streams(self) -> Streams:
+        """The `tfdpnorm.training.public_rows.Streams` of the model."""
+        return self._streams
+
     def check_measured(self, validation: PrivateValidation) -> None:
         """Checks a `PrivateValidation` that is asked outside of `fit`, now and in each `fit`.
 

@@ -18,8 +18,9 @@ import numpy as np
 import tensorflow as tf
 
 from tfdpnorm.keras_compat.variables import raw, trainable_variables
-from tfdpnorm.layers import PublicStatistics, pull_back, record_pass, use_pass
+from tfdpnorm.layers import use_pass
 from tfdpnorm.layers.public_batch_normalization import called_with_public_moments
+from tfdpnorm.layers.pulled_back_noise import pulled_back_powers, squared_norm, standard_normal
 
 _DRAWS = 4  # w depends on the fourth root of what is drawn
 # Never below 1: where gammas and betas have so large gradients, they need no less precision.
@@ -47,47 +48,34 @@ def automatic_weight(model, layers, public_rows):
     if not others:
         return _RANGE[0]
     rng = np.random.default_rng(0)
-    pulled_back = of_own = of_others = 0.0
-    for _ in range(_DRAWS):
-        statistics, tape = _public_pass(model, public_rows, others)
-        pulled_back += _power(pull_back(tape, statistics, lambda v: _normal(rng, v), others))
-        parts = _gradient(model, public_rows, statistics, [*others, *own], rng)
-        of_others += _power(parts[: len(others)])
-        of_own += _power(parts[len(others) :])
-    noise = (pulled_back / _DRAWS + _count(own)) / _count(others)
+    powers, statistics = pulled_back_powers(model, public_rows, others, _DRAWS, rng)
+    of_others, of_own = _squares(model, public_rows, statistics, (others, own), rng)
+    noise = (powers.sum() + _count(own)) / _count(others)
     with np.errstate(divide="ignore", invalid="ignore"):
         weight = (np.float64(of_others) / of_own * noise) ** 0.25 if of_own else 1.0
-    # Rounded, so that several processes settle on the same one.
     return round(float(np.clip(np.nan_to_num(weight, nan=1.0), *_RANGE)), 1)
 
 
-def _public_pass(model, rows, variables):
-    statistics = PublicStatistics()
-    with tf.GradientTape(watch_accessed_variables=False) as tape:
-        tape.watch(variables)
-        with record_pass(statistics):
-            called_with_public_moments(model, rows, training=False)
-    return statistics, tape
+def _squares(model, rows, statistics, groups, rng):
+    """G^2 and H^2 in one unknown unit: squared gradients of random sums of the outputs.
 
-
-def _gradient(model, rows, statistics, variables, rng):
-    """The gradient of a random sum of outputs; its square is, in the mean, that of single rows."""
-    with tf.GradientTape(watch_accessed_variables=False) as tape:
+    In the mean the square of such a gradient is the sum of the squares of single rows.
+    """
+    variables = [variable for group in groups for variable in group]
+    with tf.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
         tape.watch(variables)
         with use_pass(statistics):
             outputs = called_with_public_moments(model, rows, training=False)
         outputs = [t for t in tf.nest.flatten(outputs) if t.dtype.is_floating]
-        total = tf.add_n([tf.reduce_sum(t * _normal(rng, t)) for t in outputs])
-    return tape.gradient(total, variables, unconnected_gradients="zero")
-
-
-def _normal(rng, like):
-    return tf.constant(rng.standard_normal(like.shape), like.dtype)
-
-
-def _power(parts):
-    dense = (tf.cast(tf.convert_to_tensor(part), tf.float64) for part in parts)
-    return sum(float(tf.reduce_sum(tf.square(part))) for part in dense)
+        sums = [
+            tf.add_n([tf.reduce_sum(t * standard_normal(rng, t)) for t in outputs])
+            for _ in range(_DRAWS)
+        ]
+    found = np.zeros(len(variables))
+    for total in sums:
+        parts = tape.gradient(total, variables, unconnected_gradients="zero")
+        found += [squared_norm(part) for part in parts]
+    return found[: len(groups[0])].sum(), found[len(groups[0]) :].sum()
 
 
 def _count(variables):

@@ -3,7 +3,8 @@
 Each runs the same script. The first, the chief, keeps the ledger and draws the noise; no update is
 made without it, and it announces each in the ledger before. Three things pass between them:
 
-- when `fit` begins: the key that the batches are drawn by, and the chief's weights and optimizer;
+- when `fit` begins: the key that the batches are drawn by, the chief's weights and optimizer, and
+  its weight of gammas and betas;
 - in each update: the clipped sums, before the noise, which are added up in float64;
 - then the noisy sums of the chief.
 """
@@ -131,6 +132,7 @@ class Workers:
             *rate_variables(private.optimizer),
         ]
         values = self.from_chief([tf.convert_to_tensor(v.read_value()) for v in variables])
+        self._follow_streams(private.streams)
         if not self.is_chief:
             for variable, value in zip(variables, values, strict=True):
                 variable.assign(value)
@@ -164,6 +166,11 @@ class Workers:
                 f"{where}. An example that two processes have in different places would count "
                 "twice. Give all of them the same."
             )
+
+    def _follow_streams(self, streams):
+        """Gives a worker the weight that the chief has settled on, by other initial weights."""
+        (weight,) = self.from_chief([tf.constant(streams.pull_back_weight, tf.float64)])
+        streams.pull_back_weight = float(weight)
 
     def _follow_ledger(self, private, resumption):
         """Gives the ledger in memory of a worker what that of the chief has spent."""

@@ -62,7 +62,7 @@ def results(run, dead=()):
     return found
 
 
-@pytest.mark.quick_cases("noised-1")
+@pytest.mark.quick_cases("noised-1", "public_batch-1")
 @pytest.mark.parametrize("steps_per_execution", [1, 3])
 @pytest.mark.parametrize("norm", ["group", "noised", "public_batch"])
 def test_two_processes_train_as_one_does(start, norm, steps_per_execution):
