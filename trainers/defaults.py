@@ -15,18 +15,18 @@ import itertools
 from absl import flags
 
 from tfdpnorm.files import make_folder
+from trainers.ours.defaults_runs import DATASETS, EPSILONS, NORMS, DefaultsRun
 from trainers.records.fields import DEFAULTS_FIELDS
 from trainers.records.store import read_records, write_record
 
 FLAGS = flags.FLAGS
-_DATASETS, _NORMS = ("digits", "mnist", "kmnist"), ("none", "layer", "public_batch")
 
 
 def define_flags():
     """Defines this program's flags."""
-    flags.DEFINE_multi_enum("dataset", ["digits"], _DATASETS, "Data; may be repeated.")
-    flags.DEFINE_multi_enum("norm", list(_NORMS), _NORMS, "Normalisation; may be repeated.")
-    flags.DEFINE_multi_float("epsilon", [1.0, 3.0, 7.0], "Target; may be repeated.")
+    flags.DEFINE_multi_enum("dataset", ["digits"], DATASETS, "Data; may be repeated.")
+    flags.DEFINE_multi_enum("norm", list(NORMS), NORMS, "Normalisation; may be repeated.")
+    flags.DEFINE_multi_float("epsilon", EPSILONS, "Target; may be repeated.")
     flags.DEFINE_multi_enum("optimizer", ["sgd"], ("sgd", "adam"), "By name; may be repeated.")
     flags.DEFINE_multi_integer("seed", [0, 1, 2], "Seeds initial weights; may be repeated.")
     flags.DEFINE_bool("compute", True, "Train; else show the records of the folder again.")
@@ -58,7 +58,7 @@ def main():
 
 def _train(folder):
     from trainers.data.sources import load_examples
-    from trainers.ours.defaults import DefaultsRun, defaults_record
+    from trainers.ours.defaults import defaults_record
 
     known = read_records(folder, "defaults", fields=DEFAULTS_FIELDS)
     known = {(record["cell"], record["seed"]) for record in known}

@@ -12,42 +12,15 @@ from tfdpnorm import models
 from tfdpnorm.data import match_images
 from tfdpnorm.keras_compat.devices_and_precision import made_under
 from tfdpnorm.privacy import PrivacyBudget
+from trainers.ours.defaults_runs import DATASETS, DELTA, EPSILONS, NORMS
 from trainers.records.made_with import made_with
 from trainers.report.markdown import table
 
-DELTA = 1e-5
-EPSILONS = (1.0, 3.0, 7.0)
-DATASETS = ("digits", "mnist", "kmnist")
-NORMS = ("none", "layer", "public_batch")
 # By data set: the experiment that has tuned cells, and what precedes the normalisation in their
 # names. KMNIST has none: no rule was derived from it.
 TUNED = {"digits": ("method_small_data", "digits-"), "mnist": ("davody_table5", "")}
 # Networks of the tuned cells, where they are not named by the normalisation.
 _SYNTHETIC = {"digits": "digits-public_batch-synthetic", "mnist": "public_batch"}
-
-
-@dataclasses.dataclass(frozen=True)
-class DefaultsRun:
-    """One training of LeNet-5 with what `make_private` chooses for it.
-
-    Attributes:
-        dataset: One of `DATASETS`.
-        norm: One of `NORMS`.
-        epsilon: Of the budget.
-        optimizer: Name that `compile` gets.
-        seed: Of the initial weights.
-    """
-
-    dataset: str
-    norm: str
-    epsilon: float
-    optimizer: str
-    seed: int
-
-    @property
-    def cell(self):
-        """As records name it, with the seed apart."""
-        return f"{self.dataset}-{self.norm}-{self.optimizer}/eps={self.epsilon:g}"
 
 
 def defaults_record(run, train, test, precision="float32"):

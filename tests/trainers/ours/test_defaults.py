@@ -5,7 +5,8 @@ import pytest
 
 from tests.each import each
 from tfdpnorm.data import Examples
-from trainers.ours.defaults import DefaultsRun, defaults_record, defaults_text
+from trainers.ours.defaults import defaults_record, defaults_text
+from trainers.ours.defaults_runs import DefaultsRun
 from trainers.records.fields import DEFAULTS_FIELDS
 
 

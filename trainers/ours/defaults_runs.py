@@ -1,0 +1,32 @@
+"""Trainings with suggested settings alone: the runs of `trainers.defaults`, without TensorFlow."""
+
+import dataclasses
+
+DELTA = 1e-5
+EPSILONS = (1.0, 3.0, 7.0)
+DATASETS = ("digits", "mnist", "kmnist")
+NORMS = ("none", "layer", "public_batch")
+
+
+@dataclasses.dataclass(frozen=True)
+class DefaultsRun:
+    """One training of LeNet-5 with what `make_private` chooses for it.
+
+    Attributes:
+        dataset: One of `DATASETS`.
+        norm: One of `NORMS`.
+        epsilon: Of the budget.
+        optimizer: Name that `compile` gets.
+        seed: Of the initial weights.
+    """
+
+    dataset: str
+    norm: str
+    epsilon: float
+    optimizer: str
+    seed: int
+
+    @property
+    def cell(self):
+        """As records name it, with the seed apart."""
+        return f"{self.dataset}-{self.norm}-{self.optimizer}/eps={self.epsilon:g}"
