@@ -6,8 +6,8 @@ from tfdpnorm.privacy.words import unit_of
 
 _GENERATORS = {
     "shake256": "The noise generator is cryptographic (SHAKE256, FIPS 202).",
-    None: "The noise generator, Philox, is not cryptographic: no way to predict it from what is "
-    "released is known, and that there is none is not proved.",
+    None: "The noise generator, Philox, is not cryptographic. No way to predict it from released "
+    "values is known, but none is proved impossible.",
 }
 _OTHER_RUNS = (
     "Hyperparameter search: every further run or trial on the same data, used or discarded, adds "
