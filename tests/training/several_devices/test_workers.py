@@ -98,7 +98,7 @@ def test_epsilon_and_statement_are_those_of_one_process(start, tmp_path):
     assert both[0]["epsilon"] == both[1]["epsilon"] == alone["epsilon"] > 0
     said, of_one = of_any_run(both[0]["statement"]), of_any_run(alone["statement"])
     more = [line for line in said if line not in of_one]
-    assert len(more) == 1 and more[0].startswith("- Anybody who reads or changes what the proc")
+    assert len(more) == 1 and more[0].startswith("- Attackers who read or change the traffic")
     assert [line for line in said if line not in more] == of_one
     assert (both[0]["weights"] == both[1]["weights"]).all()
     assert np.abs(both[0]["weights"] - alone["weights"]).max() > 0.1  # both are secret
