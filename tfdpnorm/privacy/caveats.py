@@ -144,8 +144,7 @@ _WORDS = {
     # Data
     "synthetic_public_rows": (
         ESTABLISHED,
-        "Public rows: {kinds}, generated from the shape and the range of the inputs alone. They "
-        "are synthetic.",
+        "Public rows: {kinds}, generated from the shape and the range of the inputs alone.",
     ),
     "class_weights": (
         NOT_COVERED,
