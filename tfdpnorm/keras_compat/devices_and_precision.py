@@ -114,7 +114,7 @@ def compiled(function):
     Returns:
         A function of the same arguments.
     """
-    by_xla = tf.function(function, jit_compile=True)
+    by_xla = tf.function(function, jit_compile=True, autograph=False)
 
     @functools.wraps(function)
     def called(*tensors):
