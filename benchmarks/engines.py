@@ -33,17 +33,20 @@ class Prepared(NamedTuple):
     """A training step, ready to run.
 
     Attributes:
-        run: Function of nothing that makes one update of the weights and returns when it is done.
+        run: Function of nothing that makes `updates` updates of the weights and returns when they
+            are done.
         parameters: Number of trained numbers.
         versions: Dict of the frameworks' versions.
         trace: Function of nothing that traces or compiles `run` without running it; called before
             the first `run`.
+        updates: How many updates a `run` makes.
     """
 
     run: Callable
     parameters: int
     versions: dict
     trace: Callable = lambda: None
+    updates: int = 1
 
 
 class UnsupportedError(Exception):
@@ -53,6 +56,8 @@ class UnsupportedError(Exception):
 def _engines():
     for name in ("keras", "book_keeping", "per_example", "tfp_vectorized", "tfp_model"):
         yield name, Engine("benchmarks.keras_engines", "keras", replaces_norm=True)
+    for name in ("keras_fit", "book_keeping_fit"):
+        yield name, Engine("benchmarks.fit_engines", "keras_fit", replaces_norm=True)
     for name in (
         "tfp_native_optimizer",
         "tfp_native_model",

@@ -27,32 +27,43 @@ def prepare(engine, model_name, x, y, physical_batch_size=None, half=False):
 
 
 def _prepared(engine, model_name, x, y, physical_batch_size):
-    workload = WORKLOADS[model_name]
     x, y = tf.constant(x), tf.constant(y)
     if engine == "keras":
-        trained, data = build_model(model_name), (x, y)
-    else:
-        public = None
-        if workload.public_rows:
-            public, _ = random_rows(model_name, workload.public_rows, seed=1)
-        plan = make_plan(
-            num_examples=_MANY,
-            expected_batch_size=len(x),
-            steps=_MANY,
-            l2_norm_clip=L2_NORM_CLIP,
-            noise_multiplier=NOISE_MULTIPLIER,
-            delta=1e-7,
-        )
-        network = build_model(model_name, workload.private_norm)
-        trained = make_private(network, plan, public_batch=public, engine=engine)
-        rows = (x, y, tf.ones([len(x)]), tf.ones([len(x)]))
-        size = physical_batch_size or len(x)
-        data = Lot(*(tf.reshape(t, [-1, size, *t.shape[1:]]) for t in rows))
-    trained.compile(
+        return prepared_step(compiled_model(model_name), (x, y))
+    trained = compiled_private_model(model_name, len(x), engine=engine)
+    rows = (x, y, tf.ones([len(x)]), tf.ones([len(x)]))
+    size = physical_batch_size or len(x)
+    return prepared_step(trained, Lot(*(tf.reshape(t, [-1, size, *t.shape[1:]]) for t in rows)))
+
+
+def compiled_model(name):
+    """A model of `WORKLOADS`, compiled."""
+    return _compiled(build_model(name))
+
+
+def compiled_private_model(name, batch_size, *, num_examples=_MANY, steps=_MANY, engine=None):
+    """A model of `WORKLOADS`, private and compiled, with a budget for any measurement."""
+    workload, public = WORKLOADS[name], None
+    if workload.public_rows:
+        public, _ = random_rows(name, workload.public_rows, seed=1)
+    plan = make_plan(
+        num_examples=num_examples,
+        expected_batch_size=batch_size,
+        steps=steps,
+        l2_norm_clip=L2_NORM_CLIP,
+        noise_multiplier=NOISE_MULTIPLIER,
+        delta=1e-7,
+    )
+    network = build_model(name, workload.private_norm)
+    return _compiled(make_private(network, plan, public_batch=public, engine=engine))
+
+
+def _compiled(model):
+    model.compile(
         optimizer=keras.optimizers.SGD(LEARNING_RATE),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
     )
-    return prepared_step(trained, data)
+    return model
 
 
 def build_model(name, norm=None):
@@ -77,12 +88,17 @@ def prepared_step(model, data):
         logs = step(data)
         return float(logs["loss"])
 
+    return Prepared(run, parameters_of(model), versions_used(), step.get_concrete_function)
+
+
+def parameters_of(model):
+    """How many numbers of a model are trained."""
+    return int(sum(np.prod(v.shape) for v in model.trainable_variables))
+
+
+def versions_used():
+    """Dict from each library that is loaded here to its version."""
     versions = {"tfdpnorm": tfdpnorm.__version__, "tensorflow": tf.__version__}
     if "tensorflow_privacy" in sys.modules:
         versions["tensorflow_privacy"] = sys.modules["tensorflow_privacy"].__version__
-    return Prepared(
-        run=run,
-        parameters=int(sum(np.prod(v.shape) for v in model.trainable_variables)),
-        versions=versions,
-        trace=step.get_concrete_function,
-    )
+    return versions

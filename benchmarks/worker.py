@@ -78,7 +78,7 @@ class Worker:
         return {"peak_megabytes": peak, "wall_milliseconds": wall}
 
     def turn(self, steps, warm_up):
-        """Mean milliseconds of `steps` steps: as the device measures them, and on the clock."""
+        """Mean milliseconds of an update in `steps` runs: by the device, and on the clock."""
         idle = 0.0 if self._last_turn is None else time.process_time() - self._last_turn
         for _ in range(warm_up):
             self._prepared.run()
@@ -87,9 +87,10 @@ class Worker:
             self._prepared.run()
         own, wall = self._on.seconds() - own, time.perf_counter() - wall
         self._last_turn = time.process_time()
+        updates = steps * self._prepared.updates
         return {
-            "milliseconds": 1000 * own / steps,
-            "wall_milliseconds": 1000 * wall / steps,
+            "milliseconds": 1000 * own / updates,
+            "wall_milliseconds": 1000 * wall / updates,
             "idle_milliseconds": 1000 * idle,
         }
 
