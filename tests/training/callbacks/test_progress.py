@@ -51,7 +51,14 @@ class TestProgress:
     def lines(self, trained, *callbacks, **more):
         file = io.StringIO()
         private = trained(Progress(1e-9, file), *callbacks, **more)
-        return private, file.getvalue().splitlines()
+        self.prepared = file.getvalue().splitlines()[:2]
+        return private, file.getvalue().splitlines()[2:]
+
+    def test_what_is_done_before_the_first_update(self, trained):
+        private, _ = self.lines(trained)
+        layers = len(private.model.layers)
+        assert self.prepared[0] == f"verifying and tracing the update of {layers} layers"
+        assert re.fullmatch(r"first update after \d+ s", self.prepared[1])
 
     def test_a_line_for_each_update_and_one_at_the_end(self, trained):
         private, lines = self.lines(trained, validated=True)
@@ -87,13 +94,13 @@ class TestProgress:
 
         progress = Voids(1e-9, file)
         trained(progress)
-        lines = file.getvalue().splitlines()
+        lines = file.getvalue().splitlines()[2:]
         assert "epsilon" in lines[0] and "NO GUARANTEE" in lines[-1]
 
     def test_by_time(self, trained):
         file = io.StringIO()
         trained(Progress(1e9, file))
-        assert len(file.getvalue().splitlines()) == 1
+        assert len(file.getvalue().splitlines()) == 3
 
     def test_the_time_is_positive(self):
         with pytest.raises(ValueError, match="Expected every_seconds"):

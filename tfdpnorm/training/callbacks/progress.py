@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tensorflow import keras
 
 from tfdpnorm import arguments
+from tfdpnorm.keras_compat.models import sublayers
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.training.callbacks.private_validation import NAME_PREFIX
 
@@ -21,11 +22,14 @@ class Progress(keras.callbacks.Callback):
 
         private.fit(x, y, verbose=0, callbacks=[tfdpnorm.training.Progress()])
 
+        verifying and tracing the update of 11 layers
+        first update after 4 s
         update 120 of 400, epsilon 1.64 of 3, private_val_accuracy 0.912, 810 examples/s, 85 s left
 
     It shows no loss and no metric of training examples, which no guarantee covers. Examples per
-    second are those expected, so that they tell nothing of how many were drawn. The epsilon is
-    rounded up; "of" is what the whole plan will have spent.
+    second are those expected, so that they tell nothing of how many were drawn; they leave out what
+    came before the first update. The epsilon is rounded up; "of" is what the whole plan will have
+    spent.
 
     Args:
         every_seconds: Time between two lines, > 0. There is one at the end in any case.
@@ -41,10 +45,16 @@ class Progress(keras.callbacks.Callback):
     def on_train_begin(self, logs: dict | None = None) -> None:
         ledger = self.model.ledger
         self._began = self._told = time.monotonic()
-        self._first = ledger.state.updates
+        self._ready = self._made_then = None
         self._whole = ledger.epsilon(whole_plan=True) if ledger.guarantee_holds else None
+        inputs = keras.layers.InputLayer
+        layers = [x for x in sublayers(self.model.model) if not isinstance(x, inputs)]
+        self._say(f"verifying and tracing the update of {len(layers)} layers")
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
+        if self._ready is None:
+            self._ready, self._made_then = time.monotonic(), self.model.ledger.state.updates
+            self._say(f"first update after {_time(self._ready - self._began)}")
         if time.monotonic() - self._told >= self.every_seconds:
             self._tell()
 
@@ -58,18 +68,26 @@ class Progress(keras.callbacks.Callback):
     def _tell(self, at_end=False):
         self._told = time.monotonic()
         plan, ledger = self.model.plan, self.model.ledger
-        seconds, made = self._told - self._began, ledger.state.updates - self._first
         parts = [f"update {ledger.state.updates:,} of {plan.steps:,}"]
         if ledger.guarantee_holds and self._whole is not None:
             parts.append(f"epsilon {ceil_text(ledger.epsilon())} of {ceil_text(self._whole)}")
         else:
             parts.append("NO GUARANTEE")
         parts += [f"{name} {float(value):.3f}" for name, value in self._validation.items()]
+        seconds, made = 0.0, 0
+        if self._ready is not None:
+            seconds, made = self._told - self._ready, ledger.state.updates - self._made_then
         if made and seconds:
             parts.append(f"{made * plan.expected_batch_size / seconds:,.0f} examples/s")
-            left = (plan.steps - ledger.state.updates) * seconds / made
-            parts.append(f"{_time(seconds)} in all" if at_end else f"{_time(left)} left")
-        print(", ".join(parts), file=self._file or sys.stdout, flush=True)
+            if not at_end:
+                left = (plan.steps - ledger.state.updates) * seconds / made
+                parts.append(f"{_time(left)} left")
+        if at_end:
+            parts.append(f"{_time(self._told - self._began)} in all")
+        self._say(", ".join(parts))
+
+    def _say(self, line):
+        print(line, file=self._file or sys.stdout, flush=True)
 
 
 def _time(seconds):
