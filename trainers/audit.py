@@ -124,9 +124,8 @@ def _epsilon(folder):
         records.append(record)
         _show(record, folder)
     print(f"\n{report.audit_table(records)}")
-    title = f"One step of {spec.model}, epsilon {spec.epsilon:g} claimed"
     stem = "-".join([spec.model, *(modes if len(modes) == 1 else []), records[0]["check"]])
-    print(f"\nPlot: {report.plot_audits(records, folder / f'{stem}.png', title)}")
+    print(f"\nPlot: {report.plot_audits(records, folder / f'{stem}.png')}")
     return any(record["violation"] and record["guarantee_holds"] for record in records)
 
 

@@ -103,25 +103,30 @@ def audit_summary(record):
     return f"{claim}. {shown}."
 
 
-def plot_audits(records, path, title):
-    """Draws claimed against audited epsilon and returns the path of the PNG.
+def plot_audits(records, path):
+    """Draws claimed and audited epsilon of one update; returns the path of the PNG.
 
     Args:
-        records: List of records with `AUDIT_FIELDS`.
+        records: List of records with `AUDIT_FIELDS` of one model, by where its statistics come
+            from.
         path: File to write.
-        title: Title of the plot.
     """
-    figure = figures.new(6.4, 4.2)
+    figure = figures.new(6.4, 4.4)
     axes = figure.subplots()
     places = range(len(records))
     claimed = [record["claimed_epsilon"] for record in records]
     audited = [record["audited_epsilon"] for record in records]
     colors = ["C3" if record["violation"] else "C2" for record in records]
-    axes.bar(places, audited, width=0.5, color=colors, label="audited: at least this")
+    axes.bar(places, audited, width=0.5, color=colors, label=_AUDITED.format(**records[0]))
     axes.scatter(places, claimed, marker="_", s=1500, color="black", label="claimed: at most this")
     names = [path_of(r) + ("" if r["guarantee_holds"] else "\nNO GUARANTEE") for r in records]
     axes.set_xticks(list(places), names)
-    axes.set(ylabel="epsilon", title=title)
+    model = _MODELS.get(records[0]["model"], records[0]["model"])
+    axes.set(
+        xlabel="where the statistics of the normalisation come from",
+        ylabel="epsilon",
+        title=f"One update of {model}, attacked (delta = {records[0]['delta']:g})",
+    )
     axes.grid(axis="y", alpha=0.3)
     axes.legend(markerscale=0.3)
     return figures.save(figure, path)
@@ -174,10 +179,12 @@ def sensitivity_column(records, rows):
 
 # --- gradient canaries ---
 
+_MODELS = {"lenet5": "LeNet-5", "mlp": "MLP"}  # as a title has them
+_AUDITED = "audited: at least this, with {confidence:.0%} confidence"
 _BOUNDS = (
     ("by epsilon and delta", lambda record: record["details"]["epsilon_delta_bound"]),
     ("by f-DP", lambda record: record["audited_epsilon"]),
-    ("independent guesses", lambda record: record["details"]["independent_epsilon"]),
+    ("if guesses were independent", lambda record: record["details"]["independent_epsilon"]),
 )
 
 
@@ -225,7 +232,7 @@ def plot_gradient_canaries(records, path):
     axes = figure.subplots()
     for place, (name, bound) in enumerate(_BOUNDS):
         offsets = [i + 0.27 * (place - 1) for i in range(len(records))]
-        axes.bar(offsets, [bound(r) for r in records], width=0.25, label=f"audited {name}")
+        axes.bar(offsets, [bound(r) for r in records], width=0.25, label=f"at least this, {name}")
     claimed = [r["claimed_epsilon"] for r in records]
     axes.hlines(
         claimed,
@@ -234,9 +241,14 @@ def plot_gradient_canaries(records, path):
         color="black",
         label="claimed: at most this",
     )
-    names = [f"{r['model']}, {path_of(r)}\n{r['details']['canaries']:,} canaries" for r in records]
+    names = [
+        f"{_MODELS.get(r['model'], r['model'])}, {path_of(r)}\n"
+        f"{r['details']['canaries']:,} canaries\nclaim: {r['claimed_epsilon']:.2g}"
+        for r in records
+    ]
     axes.set_xticks(range(len(records)), names, fontsize=8)
-    axes.set(ylabel="epsilon", title="One training: epsilon claimed and audited")
+    of = "delta = {delta:g}, {confidence:.0%} confidence".format(**records[0])
+    axes.set(ylabel="epsilon", title=f"Epsilon claimed, and audited from one training ({of})")
     axes.grid(axis="y", alpha=0.3)
     axes.legend(fontsize=8)
     return figures.save(figure, path)
