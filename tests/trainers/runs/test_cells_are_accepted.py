@@ -5,6 +5,7 @@ import pytest
 from tfdpnorm.data.synthetic import is_synthetic
 from trainers import registry
 from trainers.runs.data import load_experiment_data
+from trainers.runs.finetune import MODELS_DIR
 from trainers.runs.private import PrivateRun
 
 
@@ -20,7 +21,12 @@ def private_cells(experiment):
 def assert_accepted(spec, tfds_dir, tmp_path):
     names = {spec.dataset, getattr(spec, "public_dataset", None) or spec.dataset}
     names = {name for name in names - {"digits", "split"} if not is_synthetic(name)}
-    data = load_experiment_data(spec, tfds_dir(*names), cache_dir=tmp_path)
+    try:
+        data = load_experiment_data(spec, tfds_dir(*names), cache_dir=tmp_path)
+    except FileNotFoundError as error:
+        if MODELS_DIR in str(error):
+            pytest.skip(f"{MODELS_DIR} names no folder with the model that {spec.cell} imports")
+        raise
     assert PrivateRun(spec, data).model.ledger.updates == 0
 
 
