@@ -50,6 +50,7 @@ from tfdpnorm.training.fit_data import (
     is_sampled_by_this_library,
     prepared_lots,
 )
+from tfdpnorm.training.interrupts import spent_is_told
 from tfdpnorm.training.losses import PerExampleLoss
 from tfdpnorm.training.metrics import UpdateMetrics, WarnsOfNonfinite, show_update
 from tfdpnorm.training.public_rows_model import PublicRowsModel
@@ -359,7 +360,8 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         self.begin_within_epoch(epochs_left.first_step)
         stop = keras.callbacks.LambdaCallback(on_train_batch_end=self._stop_when_spent)
         try:
-            with self._replicas.awaited(), self.session.training():
+            told = spent_is_told(self, self._resumption.path)
+            with self._replicas.awaited(), self.session.training(), told:
                 history = super().fit(
                     x,
                     y,

@@ -68,6 +68,13 @@ class Suggestion:
         names = ("plan", "clipping", "views", "public_batch", "physical_batch_size")
         return {name: getattr(self, name) for name in names}
 
+    @property
+    def passes(self) -> int:
+        """How many rows go forward and backward through the model in all, about: the work."""
+        views = 1 if self.views is None else self.views.multiplicity
+        rows = views * (self.plan.most_per_person or 1)
+        return round(self.plan.steps * self.plan.expected_batch_size * rows)
+
     def optimizer(self, name: str = "sgd") -> keras.optimizers.Optimizer:
         """Makes an optimizer, "sgd", "adam", "adamw" or "rmsprop", with its suggested rate."""
         arguments.choice("optimizer", name, OPTIMIZERS)
@@ -104,6 +111,7 @@ class Suggestion:
                 f"{name} {self.learning_rates[name]:.3g}" for name in ("sgd", "adam")
             ),
             "physical_batch_size": f"{self.physical_batch_size}",
+            "passes": f"{self.passes:,}",
         }
         return [(name, value, self.reasons[name]) for name, value in values.items()]
 
@@ -174,6 +182,7 @@ def suggest(
             "public_batch": of_public,
             "learning_rate": "by the noise and the sizes of the weights, falling to 0 as a cosine",
             "physical_batch_size": of_rows,
+            "passes": "updates x batch x views; divided by the rows a second, the time",
         },
     )
 
@@ -212,7 +221,7 @@ def _physical_batch_size(model, plan, views):
     outputs = sum(_numbers_in_output(layer) for layer in sublayers(model))
     if outputs:
         rows = min(_ROWS, _BYTES // (_BYTES_OF_NUMBER * outputs))
-        why = f"what the layers keep of {_ROWS} rows, or of as many as fit into {_BYTES >> 30} GiB"
+        why = f"at most {_ROWS} rows, views included, whose layers keep {_BYTES >> 30} GiB"
     else:
         rows, why = _ROWS_OF_UNKNOWN, "the sizes of the layers' outputs are not known beforehand"
     return max(1, rows // per_example), why

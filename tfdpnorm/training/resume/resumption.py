@@ -20,6 +20,7 @@ class WithoutRunFolder:
     """A run that is kept in memory alone: nothing is saved, nothing is resumed."""
 
     restores = False
+    path = None  # of the folder
 
     def restore_weights(self, model):
         """Does nothing."""
@@ -50,7 +51,7 @@ class Resumption(WithoutRunFolder):
     """
 
     def __init__(self, folder, checkpoint_every=None):
-        self._folder = folder
+        self._folder, self.path = folder, folder.path
         self._every = checkpoint_every or max(1, folder.ledger.plan.steps // _CHECKPOINTS)
         self._to_restore = self._is_resumed = folder.checkpoint is not None
 

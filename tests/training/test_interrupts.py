@@ -1,0 +1,74 @@
+"""What a user is told who interrupts a training."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+from tensorflow import keras
+
+from tfdpnorm import PrivacyBudget, RunDir, make_plan, make_private
+from tfdpnorm.errors import PrivacyWarning
+
+N = 60
+
+
+class Interrupts(keras.callbacks.Callback):
+    """As Control-C does, after so many updates."""
+
+    def __init__(self, after):
+        super().__init__()
+        self._after = after
+
+    def on_train_begin(self, logs=None):
+        if not self._after:
+            raise KeyboardInterrupt
+
+    def on_train_batch_end(self, batch, logs=None):
+        if batch + 1 == self._after:
+            raise KeyboardInterrupt
+
+
+@pytest.fixture
+def told(build):
+    """Returns a function: the private model, and the warnings of an interrupted training."""
+
+    def told(after=2, **settings):
+        plan = make_plan(
+            num_examples=N,
+            expected_batch_size=20,
+            steps=6,
+            l2_norm_clip=1.0,
+            budget=PrivacyBudget(3.0, 1e-5),
+        )
+        private = make_private(build(), plan, **settings)
+        private.compile("sgd", "sparse_categorical_crossentropy")
+        x = np.random.default_rng(0).random((N, *private.model.input_shape[1:])).astype("float32")
+        with warnings.catch_warnings(record=True) as caught, pytest.raises(KeyboardInterrupt):
+            warnings.simplefilter("always")
+            private.fit(x, np.zeros(N, "int32"), verbose=0, callbacks=[Interrupts(after)])
+        messages = [str(w.message) for w in caught if issubclass(w.category, PrivacyWarning)]
+        return private, [m for m in messages if m.startswith("Interrupted")]
+
+    return told
+
+
+def test_the_epsilon_that_is_spent(told):
+    private, (message,) = told()
+    assert message.startswith("Interrupted after 2 of 6 updates. Epsilon ")
+    assert float(re.search(r"Epsilon (\S+) is spent", message)[1]) >= private.ledger.epsilon() > 0
+    assert "run_dir=" in message
+
+
+def test_how_to_resume(told, tmp_path):
+    _, (message,) = told(run_dir=RunDir(tmp_path / "run"))
+    assert f"RunDir('{tmp_path / 'run'}', resume=True)" in message
+
+
+def test_before_the_first_update(told):
+    assert told(after=0)[1] == []
+
+
+def test_no_epsilon_without_guarantee(told):
+    _, (message,) = told(validate=False)
+    assert "epsilon" not in message.lower() and "What they released is spent" in message
