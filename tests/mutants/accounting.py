@@ -119,9 +119,25 @@ MUTANTS = (
     fault(
         "answers-about-a-persons-other-examples-free",
         "tfdpnorm/privacy/epsilons.py",
-        "disjoint=None if rows > 1 else False",
+        "disjoint=None if of_person else False",
         "disjoint=False",
         "A person with examples in both sets is told the epsilon of one of them.",
+        tests_in("tests/privacy/test_persons.py", "TestLedger"),
+    ),
+    fault(
+        "answers-about-the-other-example-of-a-person-with-one-free",
+        "tfdpnorm/privacy/epsilons.py",
+        "disjoint=None if of_person else False",
+        "disjoint=None if rows > 1 else False",
+        "Who owns one training example may own a validation example as well.",
+        tests_in("tests/privacy/test_persons.py", "TestLedger"),
+    ),
+    fault(
+        "earlier-answers-of-a-person-with-one-free",
+        "tfdpnorm/privacy/epsilons.py",
+        "    if of_person:\n        phases",
+        "    if rows > 1:\n        phases",
+        "The same in an earlier phase.",
         tests_in("tests/privacy/test_persons.py", "TestLedger"),
     ),
     fault(
@@ -395,9 +411,9 @@ MUTANTS = (
     fault(
         "persons-unsaid",
         _STATEMENT,
-        'f"{whom}; and any person who owns up to {rows} of them, with epsilon = "\n'
+        'f"{whom}; and any person who owns {at_most(rows)} of them, with epsilon = "\n'
         '        f"{ceil_text(person.epsilon)}',
-        'f"{whom}; and any person who owns up to {rows} of them, with epsilon = "\n'
+        'f"{whom}; and any person who owns {at_most(rows)} of them, with epsilon = "\n'
         '        f"{ceil_text(ledger.epsilon())}',
         "A person with several examples is told the epsilon of one.",
         _STATEMENT_TESTS,
@@ -405,8 +421,8 @@ MUTANTS = (
     fault(
         "attacks-on-an-example-for-persons",
         "tfdpnorm/privacy/figures.py",
-        "epsilons.profile(self._state, self._rows or 1)",
-        "epsilons.profile(self._state, 1)",
+        "epsilons.profile(self._state, self._rows)",
+        "epsilons.profile(self._state)",
         "The true-positive rates for a person are those for one example.",
         _STATEMENT_TESTS,
     ),

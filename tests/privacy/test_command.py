@@ -148,7 +148,7 @@ def test_a_large_delta_warns_on_standard_error(capsys):
         (["--num_examples=5", *SIZES[1:], "--steps=5", "--epsilon=1"], "600 and 5"),
         (["--num_examples=0", *SIZES[1:], "--steps=5", "--epsilon=1"], "--num_examples"),
         ([*SIZES, "--steps=5", "--eps=1"], "--eps"),
-        ([*SIZES, "--steps=5", "--epsilon=1", "--most_rows_per_person=1"], "number >= 2"),
+        ([*SIZES, "--steps=5", "--epsilon=1", "--most_rows_per_person=0"], "number >= 1"),
         (
             [*SIZES, "--steps=5", "--epsilon=1", "--most_rows_per_person=2", "--accountant=all"],
             "without a comparison",

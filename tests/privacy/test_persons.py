@@ -13,6 +13,7 @@ from tfdpnorm.privacy.added_delta import added_to_delta
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.composition import composed_profile
 from tfdpnorm.privacy.entries import Finish, Query, Resume, Search, Updates
+from tfdpnorm.privacy.figures import Figures
 from tfdpnorm.privacy.mixtures import added, composed_losses, removed
 from tfdpnorm.privacy.persons import check_rows_per_person
 from tfdpnorm.privacy.profiles import epsilon_at, of_group, of_rdp
@@ -152,9 +153,29 @@ class TestLedger:
         assert one[slots] == person[slots] == pytest.approx(1e-8)
         assert one[noise] < person[noise] < 1.1 * one[noise]
 
-    @each("settings", [{"most_rows_per_person": n} for n in (1, 0, 2.5, "3", True)])
+    def test_one_example_each(self):
+        """A person may own a validation example as well, of which an example knows nothing."""
+        ledger, trained = ledger_of(rows=1), (RATE, 1.03, 140)
+        assert ledger.person_epsilon() == mixture([trained], 1) <= ledger.epsilon()
+        of_example = ledger.epsilon()
+        ledger.record(Query("accuracy", 20.0, 500, True, queries_planned=4))
+        assert ledger.epsilon() == of_example
+        assert ledger.person_epsilon() == mixture([trained, (1.0, 20.0, 1)], 1)
+        assert Figures(ledger, 1).mu > Figures(ledger).mu
+
+    def test_one_example_each_after_an_earlier_phase(self):
+        first = ledger_of(rows=1, updates=50)
+        first.record(Query("accuracy", 30.0, 500, True, queries_planned=1))
+        first.record(Finish())
+        settings = {**SETTINGS, "noise_multiplier": 2.0, "expected_batch_size": 128}
+        second = PrivacyLedger(make_plan(**settings, after=first), {"most_rows_per_person": 1})
+        second.record(Updates(30))
+        parts = [(128 / 1797, 2.0, 30), (RATE, 1.03, 50), (1.0, 30.0, 1)]
+        assert second.person_epsilon() == mixture(parts, 1)
+
+    @each("settings", [{"most_rows_per_person": n} for n in (0, 2.5, "3", True)])
     def test_bad_numbers(self, settings):
-        with pytest.raises(ValueError, match="Expected most_rows_per_person to be an integer >= 2"):
+        with pytest.raises(ValueError, match="Expected most_rows_per_person to be an integer >= 1"):
             PrivacyLedger(make_plan(**SETTINGS), settings)
 
     def test_persons_that_are_sampled_need_no_number(self):

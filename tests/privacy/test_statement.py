@@ -307,10 +307,20 @@ def test_persons_with_several_examples(rows):
     assert person.true_positive_rates[0.01] > Figures(ledger).true_positive_rates[0.01]
     second = f"Second unit: one person with up to {rows} of these examples, see Guarantee."
     assert second in section(text, "Unit and neighbouring relation")
-    (line,) = [x for x in section(text, "Guarantee") if x.startswith("For a person with up to")]
+    (line,) = [x for x in section(text, "Guarantee") if x.startswith("For a person who owns up to")]
     assert f"({ceil_text(epsilon)}, 1e-05), with at most " in line
     assert any("mixture of Gaussians" in x for x in section(text, "Accounting"))
     assert "no person owns more than" in "".join(section(text, "Threat model and assumptions"))
+
+
+def test_persons_with_one_example():
+    ledger = with_settings(most_rows_per_person=1)
+    text, epsilon = privacy_statement(ledger), ceil_text(ledger.person_epsilon())
+    assert "(a person, who owns at most one: see below)" in summary(text)[0]
+    said = f"any person who owns at most one of them, with epsilon = {epsilon} (rounded up)"
+    assert said in summary(text)[2]
+    assert "that no person owns more than 1 example, unless" in text
+    assert "1 examples" not in text and "up to 1 " not in text
 
 
 def test_an_unfinished_run_has_the_whole_plan_for_persons_too():
@@ -322,7 +332,7 @@ def test_an_unfinished_run_has_the_whole_plan_for_persons_too():
 
 def test_persons_who_are_not_protected_or_whose_epsilon_is_not_known():
     many = with_settings(most_rows_per_person=400)
-    assert "A person with 400 of them is not protected." in summary(privacy_statement(many))[2]
+    assert "A person who owns 400 of them is not protected." in summary(privacy_statement(many))[2]
     ledger = PrivacyLedger(make_plan(**SETTINGS), {"most_rows_per_person": 3})
     ledger.record(Search(SearchPlan(2, None, (TRIAL,), score_noise_multiplier=9.0)))
     ledger.record(Updates(5))

@@ -164,7 +164,7 @@ def test_what_is_declared_is_stated(build, plan, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"most_rows_per_person": 1}, {"most_rows_per_person": 2.0}, {"declaration": "Jane"}]
+    "wrong", [{"most_rows_per_person": 0}, {"most_rows_per_person": 2.0}, {"declaration": "Jane"}]
 )
 def test_bad_declarations_are_refused_before_the_folder_is_made(build, plan, tmp_path, wrong):
     with pytest.raises(ValueError, match=f"Expected {next(iter(wrong))} to be"):

@@ -366,7 +366,7 @@ def _suggested(flags):
 def _of_settings(flags, program):
     compares = flags.adjacency is not None or flags.accountant in (*CLAIMING_ACCOUNTANTS, "all")
     if flags.most_rows_per_person is not None:
-        arguments.whole("--most_rows_per_person", flags.most_rows_per_person, at_least=2)
+        arguments.whole("--most_rows_per_person", flags.most_rows_per_person, at_least=1)
         if compares:
             raise ValueError(
                 "Expected --most_rows_per_person without a comparison of accountants or "

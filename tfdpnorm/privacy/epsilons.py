@@ -84,25 +84,26 @@ def persons_unavailable(state):
     )
 
 
-def profile(state, rows=1, *, whole_plan=False):
+def profile(state, rows=None, *, whole_plan=False):
     """Returns the privacy profile of what was released, as in `tfdpnorm.privacy.profiles`.
 
     Args:
         state: `LedgerState`; what is known against its guarantee is not looked at.
-        rows: For how many examples of a person. For 1, answers about validation examples that are
-            no training examples are not counted; for more they are, as in `person_epsilon`.
+        rows: For how many examples of a person, an int >= 1; None for a training example. For a
+            person, answers about validation examples are counted as in `person_epsilon`.
         whole_plan: As above.
 
     Returns:
         A function; None where something was released without noise.
     """
-    rows = arguments.whole("rows", rows, at_least=1)
+    of_person = rows is not None
+    rows = arguments.whole("rows", rows, at_least=1) if of_person else 1
     plan, search = state.plan, state.search
     whole_plan = whole_plan or state.is_held_to_plan or search is not None
     phases = [part for phase in plan.earlier for part in phase.mechanisms]
-    if rows > 1:
+    if of_person:
         phases += [part for phase in plan.earlier for part in phase.validation]
-    asked = state.mechanisms(disjoint=None if rows > 1 else False, whole_plan=whole_plan)
+    asked = state.mechanisms(disjoint=None if of_person else False, whole_plan=whole_plan)
     updates = plan.steps if whole_plan else state.updates
     parts = [(plan.sampling_rate, plan.noise_multiplier, updates), *asked, *phases]
     if any(count and not noise for _, noise, count in parts):

@@ -11,7 +11,7 @@ _LARGEST = 700.0  # exp of more overflows
 
 
 class Figures:
-    """What holds for an example, or for a person with several of them.
+    """What holds for an example, or for a person who owns some.
 
     Args:
         ledger: `PrivacyLedger` whose guarantee holds.
@@ -59,12 +59,12 @@ class Figures:
 
     @functools.cached_property
     def _profile(self):
-        found = epsilons.profile(self._state, self._rows or 1)
+        found = epsilons.profile(self._state, self._rows)
         return profiles.plus(found, sum(self.added.values()))
 
 
 def person_figures(ledger):
-    """The `Figures` of a person with several examples; None where they are not stated."""
+    """The `Figures` of a person who owns examples; None where they are not stated."""
     rows = ledger.most_rows_per_person
     if rows is None or epsilons.persons_unavailable(ledger.state) is not None:
         return None

@@ -329,6 +329,6 @@ def _checked_settings(settings, unit):
     if rows is not None:
         remedy = "Epsilon for one example is stated anyway."
         arguments.integer(
-            "most_rows_per_person", rows, at_least=2, remedy=remedy, wrong_type=ValueError
+            "most_rows_per_person", rows, at_least=1, remedy=remedy, wrong_type=ValueError
         )
     return checked

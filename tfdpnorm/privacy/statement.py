@@ -16,7 +16,7 @@ from tfdpnorm.privacy import epsilons, statement_details
 from tfdpnorm.privacy.figures import Figures, person_figures
 from tfdpnorm.privacy.ledger import PrivacyLedger
 from tfdpnorm.privacy.rounding import ceil_text
-from tfdpnorm.privacy.words import counted, item, percent, unit_of
+from tfdpnorm.privacy.words import at_most, counted, item, percent, unit_of
 
 NOT_GIVEN = "not given"
 _UNCONFIRMED = "Unconfirmed: that the settings were not chosen using the private data."
@@ -75,7 +75,8 @@ def first_line(ledger, figures):
     elif ledger.most_rows_per_person is None:
         whom = "one example, not one person"
     else:
-        whom = "one example (a person with several: see below)"
+        owner = ", who owns at most one" if ledger.most_rows_per_person == 1 else " with several"
+        whom = f"one example (a person{owner}: see below)"
     unconfirmed = "" if _settings_are_declared(ledger) else " " + _UNCONFIRMED
     return (
         f"Training{of_search} satisfies (epsilon, delta)-differential privacy with epsilon = "
@@ -163,9 +164,9 @@ def _protected(ledger, unit, person, released):
     if person is None:
         return f"{whom}, each individually. {epsilons.persons_unavailable(ledger.state)}"
     if math.isinf(person.epsilon):
-        return f"{whom}, each individually. A person with {rows} of them is not protected."
+        return f"{whom}, each individually. A person who owns {rows} of them is not protected."
     return (
-        f"{whom}; and any person who owns up to {rows} of them, with epsilon = "
+        f"{whom}; and any person who owns {at_most(rows)} of them, with epsilon = "
         f"{ceil_text(person.epsilon)} (rounded up) at the same delta: a certainty of "
         f"50 % becomes at most {percent(person.certainty)}, an attack with 1 % false positives "
         f"identifies at most {percent(person.true_positive_rates[0.01])} of such persons, and mu = "

@@ -3,7 +3,7 @@
 from tfdpnorm.privacy import statement_limits, statement_mechanism
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.privacy.software import software
-from tfdpnorm.privacy.words import number, unit_of
+from tfdpnorm.privacy.words import at_most, number, unit_of
 
 
 def of_guarantee(ledger, figures, person):
@@ -83,7 +83,7 @@ def _guarantee(ledger, figures, person):
     if person is not None:
         added = sum(person.added.values())
         lines.append(
-            f"For a person with up to {ledger.most_rows_per_person} examples: "
+            f"For a person who owns {at_most(ledger.most_rows_per_person)} of the examples: "
             f"({ceil_text(person.epsilon)}, {plan.delta!r}), with at most {ceil_text(added)} added "
             "to delta; true-positive rates of at most "
             f"{_rates(person)}; mu = {ceil_text(person.mu, 3)}."
@@ -154,7 +154,7 @@ def _unit(ledger):
         *(
             []
             if rows is None
-            else [f"Second unit: one person with up to {rows} of these examples, see Guarantee."]
+            else [f"Second unit: one person with {at_most(rows)} of these examples, see Guarantee."]
         ),
         f"Neighbouring relation: add or remove {unit.neighbours} (add_or_remove_one). The number "
         f"of {unit.many}, the sampling rate, the expected batch size and all settings below are "

@@ -2,7 +2,7 @@
 
 from tfdpnorm.privacy.added_delta import GRID_NUMBERS, rounding_loss
 from tfdpnorm.privacy.rounding import ceil_text
-from tfdpnorm.privacy.words import unit_of
+from tfdpnorm.privacy.words import number, unit_of
 
 _GENERATORS = {
     "shake256": "The noise generator is cryptographic (SHAKE256, FIPS 202).",
@@ -48,7 +48,8 @@ def threats(ledger):
     presumed = list(ledger.state.sentences("established"))
     if ledger.most_rows_per_person is not None:
         presumed.append(
-            f"It is assumed that no person owns more than {ledger.most_rows_per_person} examples, "
+            f"It is assumed that no person owns more than "
+            f"{number(ledger.most_rows_per_person, 'example')}, "
             "unless the program was given the owners and checked them."
         )
     return [

@@ -47,6 +47,11 @@ def number(count, noun):
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def at_most(count):
+    """How many examples a person owns: "at most one", or such as "up to 3"."""
+    return "at most one" if count == 1 else f"up to {count}"
+
+
 def item(text):
     """Returns a line of a list."""
     return f"- {text}"

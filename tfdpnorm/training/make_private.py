@@ -144,7 +144,7 @@ def make_private(
             of an update; or `MultiWorkerMirroredStrategy`, for several processes
             (docs/several_devices.md). Make, compile and fit the model outside of its scope. None
             for one device.
-        most_rows_per_person: The most training examples that one person owns, >= 2: the statement
+        most_rows_per_person: The most training examples that one person owns, >= 1: the statement
             then gives an epsilon for a person, too (docs/guarantee.md). None for a statement
             about single examples. Examples are sampled either way.
         declaration: `tfdpnorm.privacy.Declaration`, what the statement says on your word: who is
@@ -315,7 +315,7 @@ def _check_settings(
     for name, value, least, remedy in (
         ("physical_batch_size", number, 1, 'Or pass None or "auto".'),
         ("insecure_seed", insecure_seed, 0, "Or pass None."),
-        ("most_rows_per_person", most_rows_per_person, 2, "Or pass None."),
+        ("most_rows_per_person", most_rows_per_person, 1, "Or pass None."),
     ):
         if value is not None:
             arguments.integer(name, value, at_least=least, remedy=remedy, wrong_type=ValueError)

@@ -395,7 +395,7 @@ class PrivateSpec(TrainingSpec):
     most_rows_per_person: int | None = option(
         None,
         "Most images of a person. Images are sampled, and epsilon is stated for a person, too.",
-        at_least=2,
+        at_least=1,
     )
 
     def __post_init__(self):

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.errors import PrivacyWarning
 from tfdpnorm.privacy import PrivacyLedger, make_plan, privacy_statement
 from tfdpnorm.privacy.entries import Updates
 from tfdpnorm.training import WeightAverage
@@ -161,8 +162,9 @@ class TestRecorded:
             ReduceLROnPlateau("val_accuracy"),
             ModelCheckpoint("best.keras", monitor="val_loss", save_best_only=True),
         ]
-        ledger = check(callbacks, validation_data_given=True)
-        assert len(ledger.state.sentences("not_covered")) == 3
+        with pytest.warns(PrivacyWarning, match="acts on 'val_loss' without noise") as warned:
+            ledger = check(callbacks, validation_data_given=True)
+        assert len(warned) == 3 == len(ledger.state.sentences("not_covered"))
         statement = privacy_statement(ledger)
         assert "whose val_loss EarlyStopping acted on without noise" in statement
         assert "whose val_accuracy ReduceLROnPlateau acted on without noise" in statement

@@ -1,12 +1,13 @@
 """What callbacks look at, and what that does to the guarantee."""
 
 import string
+import warnings
 from collections import Counter
 
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.errors import PrivacyError
+from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.state import check_queries_are_by_row
 from tfdpnorm.training.callbacks.privacy_tensorboard import PrivacyTensorBoard
@@ -62,7 +63,8 @@ def check_callbacks(
     | It looks at | what happens |
     |---|---|
     | a metric of the training examples | rejected |
-    | `val_...` | the statement says so, and whether the validation data were said to be public |
+    | `val_...` of data said to be public | the statement says so |
+    | `val_...` of other data | a warning, and the statement says that these are not protected |
     | a `PrivateValidation`, "epsilon", "lr" | allowed |
 
     What may stop training by any of these but "epsilon" holds the ledger to the whole plan. What
@@ -140,7 +142,16 @@ def _record(callback, ledger, free, public_validation):
         ledger.record(caveat("may_stop_early", callback=name, monitor=monitor))
     if monitor is not None and monitor not in free:
         code = "acted_on_public_validation" if public_validation else "acted_on_validation"
-        ledger.record(caveat(code, callback=name, monitor=monitor))
+        known = caveat(code, callback=name, monitor=monitor)
+        if not public_validation and known not in ledger.state.caveats:
+            warnings.warn(
+                f"{name} acts on {monitor!r} without noise: the validation examples are not "
+                "protected, and the statement says so. Pass validation_is_public=True if they are "
+                "public, or monitor a PrivateValidation if they are not.",
+                PrivacyWarning,
+                stacklevel=4,
+            )
+        ledger.record(known)
     if isinstance(callback, _LOGGERS):
         whose = "training examples" + ("" if public_validation else " and validation data")
         ledger.record(caveat("metrics_written", callback=name, examples=whose))
