@@ -409,6 +409,14 @@ MUTANTS = (
         (*_STATEMENT_TESTS, *_JSON_TESTS),
     ),
     fault(
+        "words-on-a-search-confirm-the-settings",
+        _STATEMENT,
+        "    if used is None:\n        return",
+        "    if used is None and ledger.state.declaration.search is None:\n        return",
+        "Who declares that settings were tried on the data is taken to say the opposite.",
+        _STATEMENT_TESTS,
+    ),
+    fault(
         "persons-unsaid",
         _STATEMENT,
         'f"{whom}; and any person who owns {at_most(rows)} of them, with epsilon = "\n'

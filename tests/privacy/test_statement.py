@@ -99,9 +99,19 @@ def test_a_finished_run(accountant):
             "(which nobody has declared)",
         ),
         (
-            [Declaration(search="not searched")],
+            [Declaration(search="two runs before, on the same images")],
+            "Unconfirmed: that the settings",
+            "(which nobody has declared)",
+        ),
+        (
+            [Declaration(search="two runs before", settings_used_private_data=True)],
+            "the conditions below. Settings were chosen using the private data, and epsilon does",
+            "settings that are public: that they were chosen using the private data is not cov",
+        ),
+        (
+            [Declaration(settings_used_private_data=False)],
             "the conditions below.",
-            "using the private data; and",
+            "were not chosen using the private data (as declared); and",
         ),
     ],
 )
@@ -112,6 +122,7 @@ def test_it_says_whether_anybody_answers_for_the_settings(recorded, first, relie
     lines = summary(privacy_statement(ledger))
     assert first in lines[0] and relied_on in lines[6]
     assert ("Unconfirmed" in lines[0]) == ("nobody" in lines[6])
+    assert ("Settings were chosen" in lines[0]) == ("is not covered" in lines[6])
 
 
 @each(
@@ -208,6 +219,12 @@ def test_what_the_data_holder_declares():
 def test_a_blank_declaration(fields):
     with pytest.raises(ValueError, match=f"Expected {next(iter(fields))} to be a string"):
         Declaration(**fields)
+
+
+@each("answer", ["no", 0, 1])
+def test_an_answer_that_is_no_boolean(answer):
+    with pytest.raises(ValueError, match="settings_used_private_data to be True, False or None"):
+        Declaration(settings_used_private_data=answer)
 
 
 def test_the_ledger_is_named_by_its_digest(tmp_path):

@@ -184,9 +184,10 @@ def test_a_search_is_counted_and_said(shape):
 @each("said", [None, "the best of 20 runs on the same data"])
 def test_a_search_before_the_run_is_not_counted_and_said(said):
     ledger = ledger_of()
-    ledger.record(Declaration("Jane", search=said))
+    ledger.record(Declaration("Jane", search=said, settings_used_private_data=bool(said)))
     found = plain(statement_json(ledger))
     assert found["search"] is None and found["search_before"] == said
+    assert found["settings_used_private_data"] is bool(said)
     tuning = found["deployment"]["implementation"]["preprocessing_and_hyperparameter_tuning"]
     assert tuning.startswith("Not accounted for")
     assert (said or "None was declared") in tuning

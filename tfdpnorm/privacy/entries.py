@@ -130,17 +130,24 @@ class Declaration(_Checked):
         contact: How to reach them; None likewise.
         search: How the settings of the run were found, in words, such as "the best of 20 runs on
             the same data"; None if that is not said. No epsilon covers it.
+        settings_used_private_data: Whether anything about the private data decided a setting, other
+            than in a search that the ledger counts; None if that is not said. `search` alone does
+            not answer it.
 
     Raises:
-        ValueError: for a value that is not a string, or blank.
+        ValueError: for a text that is not a string, or blank, or an answer that is no boolean.
     """
 
     responsible: str | None = None
     contact: str | None = None
     search: str | None = None
+    settings_used_private_data: bool | None = None
 
     def _checked(self):
         given = {name: value for name, value in vars(self).items() if value is not None}
+        used = given.pop("settings_used_private_data", False)
+        if not isinstance(used, bool):
+            raise arguments.refusal("settings_used_private_data", "to be True, False or None", used)
         remedy = "Write it in words, in one line, or leave it out."
         for name, value in given.items():
             given[name] = " ".join(arguments.text(name, value, remedy=remedy).split())
@@ -171,6 +178,8 @@ _NAMES = {cls: name for name, cls in ENTRIES.items()}
 def to_json(entry):
     """Returns an entry as a dict that JSON can hold, with its "kind"."""
     fields = {n: v.entry() if isinstance(v, SearchPlan) else v for n, v in vars(entry).items()}
+    if fields.get("settings_used_private_data", True) is None:
+        del fields["settings_used_private_data"]  # Ledgers from before there was the question.
     return {"kind": _NAMES[type(entry)], **fields}
 
 

@@ -20,6 +20,9 @@ from tfdpnorm.privacy.words import at_most, counted, item, percent, unit_of
 
 NOT_GIVEN = "not given"
 _UNCONFIRMED = "Unconfirmed: that the settings were not chosen using the private data."
+_CHOSEN = (
+    "Settings were chosen using the private data, and epsilon does not cover what that reveals."
+)
 _VERIFIED = {"verified_from_graph", "computed_per_example"}
 
 
@@ -77,16 +80,19 @@ def first_line(ledger, figures):
     else:
         owner = ", who owns at most one" if ledger.most_rows_per_person == 1 else " with several"
         whom = f"one example (a person{owner}: see below)"
-    unconfirmed = "" if _settings_are_declared(ledger) else " " + _UNCONFIRMED
     return (
         f"Training{of_search} satisfies (epsilon, delta)-differential privacy with epsilon = "
         f"{ceil_text(figures.epsilon)} (rounded up) and delta = {ledger.plan.delta!r}, for any "
-        f"{whom}, on the conditions below.{unconfirmed}"
+        f"{whom}, on the conditions below.{_of_settings(ledger)}"
     )
 
 
-def _settings_are_declared(ledger):
-    return ledger.state.declaration.search is not None or ledger.state.search is not None
+def _of_settings(ledger):
+    """A sentence on what chose the settings, unless that is counted or declared to be harmless."""
+    used = ledger.state.declaration.settings_used_private_data
+    if used is None:
+        return "" if ledger.state.search is not None else f" {_UNCONFIRMED}"
+    return f" {_CHOSEN}" if used else ""
 
 
 def was_released(ledger, figures):
@@ -225,8 +231,12 @@ def _relies_on(ledger, unit):
     settings = "settings that are public and were not chosen using the private data"
     if ledger.state.search is not None:
         settings = "settings that are public, and chosen by the counted search alone"
-    elif not _settings_are_declared(ledger):
-        settings += " (which nobody has declared)"
+    used = ledger.state.declaration.settings_used_private_data
+    if used:
+        settings = "settings that are public: that they were chosen using the private data is not "
+        settings += "covered"
+    elif ledger.state.search is None:
+        settings += " (which nobody has declared)" if used is None else " (as declared)"
     return (
         f"What it relies on: {drawn}a noise key that stays secret; a gradient of each {unit.one} "
         f"that depends on no other {unit.one} {how}; {settings}; and correct software and hardware."

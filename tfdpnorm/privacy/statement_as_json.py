@@ -57,6 +57,7 @@ def statement_json(ledger: PrivacyLedger, weights: str | None = None) -> dict[st
         "counted": counted(ledger),
         "search": None if state.search is None else state.search.entry(),
         "search_before": state.declaration.search,
+        "settings_used_private_data": state.declaration.settings_used_private_data,
         "weights_from_elsewhere": list(state.sentences("foreign_weights")),
         "held_to_plan_because": list(state.sentences("held_to_plan")),
         "not_covered": list(state.sentences("not_covered")),
