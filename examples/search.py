@@ -35,11 +35,11 @@ tuner = PrivateRandomSearch(
     build,
     settings=settings,
     budget=PrivacyBudget(epsilon=4.0, delta=1e-5),  # of the whole search
-    expected_trials=2,
+    expected_trials=4,
     directory=tempfile.mkdtemp(),
     project_name="digits",
 )
-tuner.search(*train, validation_data=scores, verbose=0)
+tuner.search(*train, validation_data=scores)
 best = tuner.get_best_models()[0]
 print(best.privacy_statement())
 print("accuracy:", np.mean(best.predict(scores[0], verbose=0).argmax(1) == scores[1]))

@@ -75,7 +75,7 @@ def test_an_onnx_file_of_a_private_model_predicts_the_same(tmp_path):
     private.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     private.fit(x, np.arange(40) % 3, verbose=0, epochs=1, steps_per_epoch=2)
     path = str(tmp_path / "model.onnx")
-    private.model.export(path, format="onnx", verbose=False)
+    private.export(path, format="onnx", verbose=False)
     run = ReferenceEvaluator(path)
     (found,) = run.run(None, {run.input_names[0]: x})
     np.testing.assert_allclose(found, private.model.predict(x, verbose=0), rtol=1e-4, atol=1e-5)

@@ -191,6 +191,13 @@ def test_metadata_of_an_earlier_release_are_not_taken_for_none(path):
         convert.load_model(path)
 
 
+def test_files_that_keras_does_not_load_stay_as_they_are(tmp_path):
+    path = tmp_path / "model.onnx"
+    path.write_bytes(b"08 of another format")
+    metadata.write_metadata(path, {"origins": []})
+    assert path.read_bytes() == b"08 of another format"
+
+
 def test_what_a_run_of_this_process_began_with_is_not_forgotten(tmp_path):
     trained(model(), convert="frozen").save(tmp_path / "1.keras")
     in_a_new_process()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -186,7 +187,16 @@ def frozen(layer):
     def carry():
         new.set_weights([w.numpy() for w in _weights(layer)])
 
-    return Replacement(new, carry, f"{_names(layer)}moving averages, as constants")
+    constants = "as constants"
+    if not (np.any(layer.moving_mean.numpy()) or np.any(layer.moving_variance.numpy() != 1)):
+        constants = "0 and 1 as in a new layer, so that it normalises nothing"
+        warnings.warn(
+            f"Layer {layer.name!r} has the moving averages of a new layer, 0 and 1: frozen, it "
+            'normalises nothing. Train the model on public data first, or convert to "group", '
+            '"layer" or "public_batch".',
+            stacklevel=2,
+        )
+    return Replacement(new, carry, f"{_names(layer)}moving averages, {constants}")
 
 
 def _grouped(layer, axis, settings):

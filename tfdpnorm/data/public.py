@@ -226,7 +226,8 @@ def _check_alike(public, private):
     if kinds[0] != kinds[1]:
         raise TypeError(
             f"Expected public_x and private_x to hold one kind of number, got "
-            f"{public.dtype} and {private.dtype}. Convert and scale both alike."
+            f"{public.dtype} and {private.dtype}. Convert and scale both alike; synthetic rows are "
+            'floats in 0..1, as x.astype("float32") / 255 is.'
         )
     if len(public) < _LEAST_ROWS:
         raise ValueError(

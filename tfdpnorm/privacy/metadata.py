@@ -89,6 +89,8 @@ def metadata_of(ledger, trained, saved):
 def write_metadata(path, metadata):
     """Puts metadata into a model's `.keras` file, HDF5 file, or folder of a SavedModel.
 
+    Files of other formats, such as ONNX, stay as they are: Keras trains none of them further.
+
     Raises:
         OSError: if it cannot be written.
     """
@@ -106,8 +108,9 @@ def write_metadata(path, metadata):
     else:
         import h5py  # Only here: most metadata are in other files.
 
-        with h5py.File(path, "a") as file:
-            file.attrs[_NAME] = text
+        if h5py.is_hdf5(path):
+            with h5py.File(path, "a") as file:
+                file.attrs[_NAME] = text
 
 
 def read_metadata(path):

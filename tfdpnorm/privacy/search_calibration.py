@@ -98,6 +98,13 @@ def _guess(budget, rate, updates):
         return first_guess(budget, rate, updates)
 
 
+def _chance_of_none(plan):
+    if plan.shape != math.inf:
+        return []
+    chance = math.exp(-plan.expected_trials)
+    return [f"  with probability {chance:.2g} no trial is drawn, and the budget is spent anyhow"]
+
+
 def describe_search(plan, budget):
     """Says what a search will cost, and what the same budget would give otherwise: several lines.
 
@@ -120,6 +127,7 @@ def describe_search(plan, budget):
         f"  epsilon of the search {ceil_text(plan.epsilon(delta))}, of one trial alone "
         f"{ceil_text(plan.trial_epsilon(delta))}; noise multiplier {noises}",
         f"  scored on {scored}",
+        *_chance_of_none(plan),
         "  Instead, for the same budget:",
         f"  - no search, or one on public data: noise multiplier "
         f"{', '.join(f'{noise:.4g}' for noise in alone)}",

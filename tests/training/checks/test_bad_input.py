@@ -81,6 +81,22 @@ class TestPublicBatch:
             trained.fit(*data, verbose=0)
         assert trained.ledger.updates == 0
 
+    @pytest.mark.parametrize(
+        ("shape", "message"),
+        [
+            ((40, 5), r"of shape \[N, 5, 1\].* got \[N, 5\]. Write x\[..., np.newaxis\]"),
+            ((40, 1, 5, 1), r"of shape \[N, 5, 1\].* got \[N, 1, 5, 1\]. Write x.reshape"),
+        ],
+    )
+    def test_an_axis_that_keras_would_add_or_drop(self, shape, message, private, cross_entropy):
+        """Public rows have the model's axes; the message is about the private ones."""
+        layers = [keras.layers.Flatten(), PublicBatchNormalization(), keras.layers.Dense(3)]
+        model = keras.Sequential([keras.Input((5, 1)), *layers])
+        trained = private(model, public_batch=np.random.default_rng(0).random((8, 5, 1)))
+        trained.compile("sgd", cross_entropy)
+        with pytest.raises(ValueError, match=message):
+            trained.fit(np.ones(shape, "float32"), np.zeros(40, "int32"), verbose=0)
+
     @pytest.mark.parametrize("listed", [np.ndarray.tolist, list])
     def test_lists_of_rows_are_arrays(self, listed, build, private, public):
         made = private(build(norm="public_batch"), public_batch=listed(public.astype(float)))
