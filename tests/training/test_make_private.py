@@ -104,6 +104,11 @@ def test_other_things_than_a_plan_are_refused(build, plan):
         make_private(build(), plan(sampling="shuffled"))
 
 
+def test_a_path_needs_a_conversion_or_loading(plan):
+    with pytest.raises(ValueError, match="got a path, 'bn.keras'. Pass what tfdpnorm.convert"):
+        make_private("bn.keras", plan())
+
+
 def test_a_second_phase_counts_the_first(build, plan, data, cross_entropy, tmp_path):
     model = build()
     first = make_private(model, plan(steps=4), run_dir=tmp_path / "first")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -362,6 +363,11 @@ def _converted(model, convert, public):
 
 def _check_is_trainable_here(model):
     if not isinstance(model, keras.Model):
+        if isinstance(model, (str, os.PathLike)):
+            raise ValueError(
+                f"Expected a keras.Model, got a path, {os.fspath(model)!r}. Pass what "
+                "tfdpnorm.convert.load_model(path) gives, or convert=... beside the path."
+            )
         package = type(model).__module__.partition(".")[0]
         raise ValueError(
             f"Expected a keras.Model of Keras {KERAS_VERSION}, got "
