@@ -30,10 +30,12 @@ _WEIGHT_NOISE = {
 PRIVATE_DATASETS = tuple(_PRIVATE)
 WEIGHT_NOISE_DATASETS = tuple(_WEIGHT_NOISE)
 _NO_VIEWS = dict(augmentation_multiplicity=1)
+_AS_IN_THE_PAPER = dict(public_batch_size=128, **_NO_VIEWS)
+INF = float("inf")
 _TFDS_NAMES = {"ag_news": "ag_news_subset"}
 
 
-def spec(dataset, norm, epsilon=None, *, model=None, **settings):
+def spec(dataset, norm, epsilon=None, *, model=None, norm_placement="hidden", **settings):
     """The `PrivateSpec` of a cell of Tables 5 to 7, with our settings.
 
     Args:
@@ -41,18 +43,26 @@ def spec(dataset, norm, epsilon=None, *, model=None, **settings):
         norm: Normalisation of the network.
         epsilon: Target epsilon, or None if `noise_multiplier` is among the settings.
         model: Name of the network; None for the table's own.
+        norm_placement: "hidden" for ours, "all" for the paper's, whose Section 2 normalises the
+            logits too, "mod" for neither them nor the layer before.
         **settings: Fields of `PrivateSpec` that replace ours; None leaves ours in place.
+
+    Raises:
+        ValueError: for an unknown data set, or a placement of no normalisation.
     """
     experiment, own_model, table = _of_dataset(_PRIVATE, dataset)
     model = own_model if model is None else model
     ours = private_settings(dataset, model, norm, epsilon)
+    ours |= _placed(ours, norm, norm_placement)
     if settings.get("statistics") in ("lot", "example"):
         ours |= _NO_VIEWS  # `make_private` has none for these statistics
     given = given_names(settings)
     settings = {"delta": paper.DELTA, **with_changes(ours, settings)}
     # Epsilon at another delta, or other examples, would not compare to the paper's figure.
     as_in_the_paper = settings["delta"] == paper.DELTA and not settings.get("held_out")
-    variant = _variant(settings, ours) + ("" if model == own_model else f"-{model}")
+    as_in_the_paper = as_in_the_paper and norm_placement != "mod"
+    placed = "" if norm_placement == "hidden" else f"-{norm_placement}"
+    variant = _variant(settings, ours) + placed + ("" if model == own_model else f"-{model}")
     made = PrivateSpec(
         **{
             "experiment": experiment,
@@ -135,6 +145,30 @@ def weight_noise_cells(dataset):
     ]
 
 
+def papers_own_cells():
+    """Table 5 as the paper describes it, where ours differs: networks whose logits are normalised
+    too, and public-batch networks with 128 public rows and without views."""
+    rows = (
+        dict(norm="layer", norm_placement="all"),
+        dict(norm="public_batch", network="public_batch-128_rows", **_AS_IN_THE_PAPER),
+        dict(
+            norm="public_batch",
+            network="public_batch-128_rows-all",
+            norm_placement="all",
+            **_AS_IN_THE_PAPER,
+        ),
+    )
+    return [spec("mnist", epsilon=epsilon, **row) for row in rows for epsilon in (7.0, 3.0, 1.0)]
+
+
+def plain_vgg_cells():
+    """Table 6, the network that the paper says cannot be trained: VGG without normalisation."""
+    return [
+        spec("cifar10", "none", epsilon, model="vgg", paper_value=paper.PLAIN_VGG.get(epsilon))
+        for epsilon in (INF, 8.0, 4.0, 2.0)
+    ]
+
+
 def statistics_cells():
     """Ours: whose statistics public-batch normalisation takes, side by side at three budgets."""
     variants = (
@@ -176,15 +210,31 @@ def _of_dataset(experiments, dataset):
     return experiments[dataset]
 
 
+def _placed(ours, norm, norm_placement):
+    """The options of a network whose normalisation is not where ours is, a dict of a field."""
+    if norm_placement == "hidden":
+        return {}
+    if norm == "none":
+        raise ValueError(
+            f"Expected a normalisation with norm_placement={norm_placement!r}, got norm='none'. "
+            "Choose one, such as norm='layer', or leave norm_placement out."
+        )
+    options = ours.get("model_options", ())
+    return dict(model_options=(*options, ("norm_placement", norm_placement)))
+
+
 def _variant(settings, ours):
-    """Marks a cell whose statistics are not the default, or views or scored examples not ours."""
+    """Marks a cell whose statistics are not the default; or whose views, public rows or scored
+    examples are not ours."""
     statistics = settings.get("statistics", "public")
     gradient = settings.get("statistics_gradient", "full")
     views, our_views = ((_NO_VIEWS | s)["augmentation_multiplicity"] for s in (settings, ours))
+    rows = settings.get("public_batch_size")
     marks = [
         "" if statistics == "public" else statistics,
         "" if gradient == "full" else gradient,
         "" if views == our_views else "no_views" if views == 1 else f"{views}_views",
+        "" if rows == ours.get("public_batch_size") else f"{rows}_rows",
         "random_views" if settings.get("views") == "random" else "",
         "held_out" if settings.get("held_out") else "",
     ]
@@ -195,8 +245,8 @@ EXPERIMENTS = {
     "davody_table2": lambda: weight_noise_cells("mnist"),
     "davody_table3": lambda: weight_noise_cells("cifar10"),
     "davody_table4": lambda: weight_noise_cells("ag_news"),
-    "davody_table5": lambda: private_cells("mnist"),
-    "davody_table6": lambda: private_cells("cifar10"),
+    "davody_table5": lambda: private_cells("mnist") + papers_own_cells(),
+    "davody_table6": lambda: private_cells("cifar10") + plain_vgg_cells(),
     "davody_table7": lambda: private_cells("ag_news"),
     "davody_figure1": curve_cells,
     "davody_statistics": statistics_cells,

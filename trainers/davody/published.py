@@ -2,6 +2,7 @@
 
 INF = float("inf")
 NEVER = "no convergence"
+NOT_FEASIBLE = "not feasible"
 
 # Test accuracy in percent with noise in the weights, by (model, norm, norm_placement) and standard
 # deviation.
@@ -48,6 +49,8 @@ TABLE6 = {
     ("tf_tutorial", "public_batch"): {INF: 80.0, 8: 74.1, 4: 71.2, 2: 69.8},
     ("vgg", "public_batch"): {INF: 80.7, 8: 79.5, 4: 79.1, 2: 77.4},
 }
+# The text (Section 4) of VGG without batch normalisation: "not feasible", "extremely unstable".
+PLAIN_VGG = dict.fromkeys((8, 4, 2), NOT_FEASIBLE)
 TABLE7 = {
     ("bilstm", "none"): {INF: 88.47, 7: 83.86, 3: 80.00, 1: 81.14, 0.5: 77.88, 0.1: 37.49},
     ("bilstm", "layer"): {INF: 88.18, 7: 84.34, 3: 82.51, 1: 82.03, 0.5: 79.16, 0.1: 50.09},
