@@ -10,8 +10,13 @@ from trainers.davody.settings import (
     STATISTICS_TABLE,
     private_settings,
 )
-from trainers.davody.weight_noise_settings import CURVES, WEIGHT_NOISE_PAPER, weight_noise_settings
-from trainers.scale import given_names, with_scale
+from trainers.davody.weight_noise_settings import (
+    CURVES,
+    VALIDATION_PAPER,
+    WEIGHT_NOISE_PAPER,
+    weight_noise_settings,
+)
+from trainers.scale import given_names, is_at_papers_scale, with_scale
 from trainers.specs import NonPrivateSpec, PrivateSpec
 
 # By what the trainers call a data set: the experiment, its own network, the paper's table.
@@ -112,7 +117,10 @@ def weight_noise_spec(dataset, norm, stddev, *, model=None, norm_placement="all"
         model_options=(("norm_placement", norm_placement), *options.items()),
         weight_noise_stddev=float(stddev),
     )
-    return with_scale(made, WEIGHT_NOISE_PAPER[dataset], given)
+    stated = WEIGHT_NOISE_PAPER[dataset]
+    if is_at_papers_scale():
+        stated = stated | VALIDATION_PAPER.get(dataset, {})
+    return with_scale(made, stated, given)
 
 
 def private_cells(dataset):
