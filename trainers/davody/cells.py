@@ -35,7 +35,7 @@ _WEIGHT_NOISE = {
 PRIVATE_DATASETS = tuple(_PRIVATE)
 WEIGHT_NOISE_DATASETS = tuple(_WEIGHT_NOISE)
 _NO_VIEWS = dict(augmentation_multiplicity=1)
-_AS_IN_THE_PAPER = dict(public_batch_size=128, **_NO_VIEWS)
+_AS_IN_THE_PAPER = dict(public_batch_size=paper.PUBLIC_ROWS, **_NO_VIEWS)
 INF = float("inf")
 _TFDS_NAMES = {"ag_news": "ag_news_subset"}
 
@@ -232,17 +232,14 @@ def _placed(ours, norm, norm_placement):
 
 
 def _variant(settings, ours):
-    """Marks a cell whose statistics are not the default; or whose views, public rows or scored
-    examples are not ours."""
+    """Marks a cell whose statistics are not the default, or views or scored examples not ours."""
     statistics = settings.get("statistics", "public")
     gradient = settings.get("statistics_gradient", "full")
     views, our_views = ((_NO_VIEWS | s)["augmentation_multiplicity"] for s in (settings, ours))
-    rows = settings.get("public_batch_size")
     marks = [
         "" if statistics == "public" else statistics,
         "" if gradient == "full" else gradient,
         "" if views == our_views else "no_views" if views == 1 else f"{views}_views",
-        "" if rows == ours.get("public_batch_size") else f"{rows}_rows",
         "random_views" if settings.get("views") == "random" else "",
         "held_out" if settings.get("held_out") else "",
     ]

@@ -61,7 +61,7 @@ def of_table5(records):
         "Rows ending in `-all` have the networks of the paper's Section 2, which normalises the "
         "logits too; in the others they are not normalised. Rows with `128_rows` have as many "
         "public images as the paper, and one view of each private one.",
-        *_lot(records),
+        *(_lot(records) or [_without_lot(records)]),
     ]
 
 
@@ -200,6 +200,18 @@ def _plain_vgg(records):
         if other is not None
     ]
     return [f"{verdict} Behind the network with public-batch normalisation: {', '.join(behind)}."]
+
+
+def _without_lot(records):
+    """Why Algorithm 1 as printed is in no row of Table 5."""
+    size = max(record["expected_batch_size"] for record in records)
+    rows = size + published.PUBLIC_ROWS
+    return (
+        "Algorithm 1 as printed (`--statistics=lot`) is not trained at this scale: each example's "
+        f"gradient goes through all rows of its batch, so that {size:,} examples and "
+        f"{published.PUBLIC_ROWS} public ones take {size:,} backward passes of {rows:,} rows an "
+        "update. `davody_statistics` has it for small batches; its epsilon is no guarantee."
+    )
 
 
 def _lot(records):

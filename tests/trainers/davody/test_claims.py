@@ -112,6 +112,13 @@ def test_lot_is_said_to_be_no_guarantee_where_it_is_shown(make_record):
     assert "does not hold" in note
 
 
+def test_table_5_says_why_it_has_no_row_of_lot(make_record):
+    (note,) = [n for n in claims.of_table5([make_record()]) if "Algorithm 1" in n]
+    assert "is not trained at this scale" in note
+    (note,) = [n for n in claims.of_table5([make_record(statistics="lot")]) if "Algorithm 1" in n]
+    assert "does not hold" in note
+
+
 def test_the_papers_standard_errors_are_in_their_cells():
     errors = registry.table_form("davody_table2").errors
     assert errors["lenet_300_100/stddev=0.01"] == 0.30 and errors["layer-lenet5/stddev=2"] == 0.07

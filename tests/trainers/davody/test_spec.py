@@ -134,11 +134,6 @@ def test_the_papers_own_cells_differ_from_ours_in_what_they_say():
         assert spec.network.endswith("-all") == (placed == "all")
 
 
-def test_other_numbers_of_public_rows_are_another_cell():
-    spec = davody.spec("mnist", "public_batch", 3.0, public_batch_size=128)
-    assert spec.cell == "public_batch-128_rows/eps=3"
-
-
 def test_flags_go_over_settings_and_none_leaves_them():
     ours = davody.spec("mnist", "public_batch", 1.0)
     other = davody.spec(
