@@ -34,8 +34,9 @@ def of_table3(records):
         "Standard errors: the paper's; of how many runs it does not say.",
         *_robustness(records, published.TABLE3),
         "Where the logits are not normalised, the noise in their weights reaches the output in "
-        "full: their means have to outgrow it, and the more features they read, the better they "
-        "can. Ours read a quarter of the paper's features. Runs that looked for the reason are in "
+        "full, and their means have to outgrow it. That takes updates, and these runs have "
+        f"{max(record['updates'] for record in records):,}. Whether more of them, or wider "
+        "networks, would reach the paper's figures was not tried; the rates that were are in "
         "results/SEARCH.md.",
     ]
 
@@ -138,8 +139,8 @@ def _robustness(records, table):
             "converges."
         ]
     notes = [f"**This table contradicts the paper's.** {'; '.join(worse)}."]
-    scale = captions.scale_of(records)
-    return notes + ([_SMALLER.format(scale=scale)] if scale else [])
+    scales = dict.fromkeys(r["scale"] for r in records if r["scale"] != "full")
+    return notes + ([_SMALLER.format(scale=" or ".join(scales))] if scales else [])
 
 
 # --- private training ---
