@@ -112,6 +112,19 @@ def test_lot_is_said_to_be_no_guarantee_where_it_is_shown(make_record):
     assert "does not hold" in note
 
 
+def test_normalised_logits_that_do_worse_than_no_normalisation_are_named(make_record):
+    def notes(accuracy):
+        accuracies = {"none": 97.0, "layer": 98.0, "public_batch": 98.5, "layer-all": accuracy}
+        records = [
+            make_record(cell=f"{network}/eps=3", test_accuracy=value)
+            for network, value in accuracies.items()
+        ]
+        return "\n".join(claims.of_table5(records))
+
+    assert "layer-all is not above none at eps=3." in notes(96.0)
+    assert "Not as in the paper" not in notes(97.5)
+
+
 def test_table_5_says_why_it_has_no_row_of_lot(make_record):
     (note,) = [n for n in claims.of_table5([make_record()]) if "Algorithm 1" in n]
     assert "is not trained at this scale" in note
