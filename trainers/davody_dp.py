@@ -4,6 +4,7 @@
     python -m trainers.davody_dp --dataset=cifar10 --model=vgg --norm=public_batch --epsilon=8
     python -m trainers.davody_dp --dataset=ag_news --norm=layer --epsilon=3
     python -m trainers.davody_dp --dataset=mnist --norm=layer --epsilon=1 --dry_run
+    python -m trainers.davody_dp --dataset=mnist --norm=layer --norm_placement=all --epsilon=1
 
 Prints the paper's test accuracy beside ours and writes a record into --output_dir.
 """
@@ -12,6 +13,7 @@ from trainers import common, spec_flags  # before everything that loads TensorFl
 
 from absl import flags
 
+from tfdpnorm.choices import PLACEMENTS
 from trainers.davody import cells as davody
 from trainers.specs import PrivateSpec
 from trainers.specs.private import IMPORTED, VARIATIONAL
@@ -22,6 +24,13 @@ FLAGS = flags.FLAGS
 def define_flags():
     """Defines this program's flags."""
     flags.DEFINE_enum("dataset", "mnist", davody.PRIVATE_DATASETS, "Private dataset.")
+    flags.DEFINE_enum(
+        "norm_placement",
+        "hidden",
+        PLACEMENTS,
+        "Where normalisation is: hidden, not after the logits; all, after them too (the paper's "
+        "networks, Section 2); mod, nor after the layer before them.",
+    )
     spec_flags.define(
         PrivateSpec,
         own={"norm": "public_batch"},
@@ -35,7 +44,8 @@ def define_flags():
 @common.at_given_scale
 def spec():
     """Returns the spec that the flags describe."""
-    return davody.spec(FLAGS.dataset, **common.parsed(PrivateSpec))
+    settings = common.parsed(PrivateSpec)
+    return davody.spec(FLAGS.dataset, norm_placement=FLAGS.norm_placement, **settings)
 
 
 def main():

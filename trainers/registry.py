@@ -8,6 +8,7 @@ import functools
 import importlib
 
 from trainers.davody import cells as davody
+from trainers.davody import forms as davody_forms
 from trainers.ermis import cells as ermis
 from trainers.klause import cells as klause
 from trainers.ours import finetune_cells, method_cells, release_cells, search_cells
@@ -47,7 +48,7 @@ def networks(experiment):
 
 @functools.cache
 def _forms():
-    return klause.forms()
+    return klause.forms() | davody_forms.forms()
 
 
 def table_form(experiment):

@@ -62,6 +62,17 @@ def test_all_examples_are_taken():
     assert dict(theirs.model_options)["width"] == 64
 
 
+def test_networks_of_words_stop_early_and_halve_their_rate():
+    ours, theirs = at_both(davody.weight_noise_spec, "ag_news", "layer", 1.0)
+    assert (ours.plateau, ours.early_stopping) == ("none", None)
+    assert theirs.plateau == "validation" and theirs.early_stopping is not None
+    assert (theirs.learning_rate_schedule, theirs.validation_examples) == ("constant", 24_000)
+    _, longer = at_both(davody.weight_noise_spec, "ag_news", "layer", 1.0, early_stopping=9)
+    assert longer.early_stopping == 9
+    _, images = at_both(davody.weight_noise_spec, "cifar10", "batch", 1.0)
+    assert (images.plateau, images.early_stopping) == ("none", None)
+
+
 def test_of_the_paper_on_variational_dropout():
     _, theirs = at_both(ermis.spec, "mnist", "dpvd", 1.0)
     assert (theirs.epochs, theirs.expected_batch_size, theirs.learning_rate) == (200, 600, 0.1)

@@ -10,8 +10,13 @@ from trainers.davody.settings import (
     STATISTICS_TABLE,
     private_settings,
 )
-from trainers.davody.weight_noise_settings import CURVES, WEIGHT_NOISE_PAPER, weight_noise_settings
-from trainers.scale import given_names, with_scale
+from trainers.davody.weight_noise_settings import (
+    CURVES,
+    VALIDATION_PAPER,
+    WEIGHT_NOISE_PAPER,
+    weight_noise_settings,
+)
+from trainers.scale import given_names, is_at_papers_scale, with_scale
 from trainers.specs import NonPrivateSpec, PrivateSpec
 
 # By what the trainers call a data set: the experiment, its own network, the paper's table.
@@ -30,10 +35,12 @@ _WEIGHT_NOISE = {
 PRIVATE_DATASETS = tuple(_PRIVATE)
 WEIGHT_NOISE_DATASETS = tuple(_WEIGHT_NOISE)
 _NO_VIEWS = dict(augmentation_multiplicity=1)
+_AS_IN_THE_PAPER = dict(public_batch_size=paper.PUBLIC_ROWS, **_NO_VIEWS)
+INF = float("inf")
 _TFDS_NAMES = {"ag_news": "ag_news_subset"}
 
 
-def spec(dataset, norm, epsilon=None, *, model=None, **settings):
+def spec(dataset, norm, epsilon=None, *, model=None, norm_placement="hidden", **settings):
     """The `PrivateSpec` of a cell of Tables 5 to 7, with our settings.
 
     Args:
@@ -41,18 +48,26 @@ def spec(dataset, norm, epsilon=None, *, model=None, **settings):
         norm: Normalisation of the network.
         epsilon: Target epsilon, or None if `noise_multiplier` is among the settings.
         model: Name of the network; None for the table's own.
+        norm_placement: "hidden" for ours, "all" for the paper's, whose Section 2 normalises the
+            logits too, "mod" for neither them nor the layer before.
         **settings: Fields of `PrivateSpec` that replace ours; None leaves ours in place.
+
+    Raises:
+        ValueError: for an unknown data set, or a placement of no normalisation.
     """
     experiment, own_model, table = _of_dataset(_PRIVATE, dataset)
     model = own_model if model is None else model
     ours = private_settings(dataset, model, norm, epsilon)
+    ours |= _placed(ours, norm, norm_placement)
     if settings.get("statistics") in ("lot", "example"):
         ours |= _NO_VIEWS  # `make_private` has none for these statistics
     given = given_names(settings)
     settings = {"delta": paper.DELTA, **with_changes(ours, settings)}
     # Epsilon at another delta, or other examples, would not compare to the paper's figure.
     as_in_the_paper = settings["delta"] == paper.DELTA and not settings.get("held_out")
-    variant = _variant(settings, ours) + ("" if model == own_model else f"-{model}")
+    as_in_the_paper = as_in_the_paper and norm_placement != "mod"
+    placed = "" if norm_placement == "hidden" else f"-{norm_placement}"
+    variant = _variant(settings, ours) + placed + ("" if model == own_model else f"-{model}")
     made = PrivateSpec(
         **{
             "experiment": experiment,
@@ -102,7 +117,10 @@ def weight_noise_spec(dataset, norm, stddev, *, model=None, norm_placement="all"
         model_options=(("norm_placement", norm_placement), *options.items()),
         weight_noise_stddev=float(stddev),
     )
-    return with_scale(made, WEIGHT_NOISE_PAPER[dataset], given)
+    stated = WEIGHT_NOISE_PAPER[dataset]
+    if is_at_papers_scale():
+        stated = stated | VALIDATION_PAPER.get(dataset, {})
+    return with_scale(made, stated, given)
 
 
 def private_cells(dataset):
@@ -132,6 +150,30 @@ def weight_noise_cells(dataset):
         weight_noise_spec(dataset, norm, stddev, model=model, norm_placement=placement)
         for (model, norm, placement), row in table.items()
         for stddev in row
+    ]
+
+
+def papers_own_cells():
+    """Table 5 as the paper describes it, where ours differs: networks whose logits are normalised
+    too, and public-batch networks with 128 public rows and without views."""
+    rows = (
+        dict(norm="layer", norm_placement="all"),
+        dict(norm="public_batch", network="public_batch-128_rows", **_AS_IN_THE_PAPER),
+        dict(
+            norm="public_batch",
+            network="public_batch-128_rows-all",
+            norm_placement="all",
+            **_AS_IN_THE_PAPER,
+        ),
+    )
+    return [spec("mnist", epsilon=epsilon, **row) for row in rows for epsilon in (7.0, 3.0, 1.0)]
+
+
+def plain_vgg_cells():
+    """Table 6, the network that the paper says cannot be trained: VGG without normalisation."""
+    return [
+        spec("cifar10", "none", epsilon, model="vgg", paper_value=paper.PLAIN_VGG.get(epsilon))
+        for epsilon in (INF, 8.0, 4.0, 2.0)
     ]
 
 
@@ -176,6 +218,19 @@ def _of_dataset(experiments, dataset):
     return experiments[dataset]
 
 
+def _placed(ours, norm, norm_placement):
+    """The options of a network whose normalisation is not where ours is, a dict of a field."""
+    if norm_placement == "hidden":
+        return {}
+    if norm == "none":
+        raise ValueError(
+            f"Expected a normalisation with norm_placement={norm_placement!r}, got norm='none'. "
+            "Choose one, such as norm='layer', or leave norm_placement out."
+        )
+    options = ours.get("model_options", ())
+    return dict(model_options=(*options, ("norm_placement", norm_placement)))
+
+
 def _variant(settings, ours):
     """Marks a cell whose statistics are not the default, or views or scored examples not ours."""
     statistics = settings.get("statistics", "public")
@@ -195,8 +250,8 @@ EXPERIMENTS = {
     "davody_table2": lambda: weight_noise_cells("mnist"),
     "davody_table3": lambda: weight_noise_cells("cifar10"),
     "davody_table4": lambda: weight_noise_cells("ag_news"),
-    "davody_table5": lambda: private_cells("mnist"),
-    "davody_table6": lambda: private_cells("cifar10"),
+    "davody_table5": lambda: private_cells("mnist") + papers_own_cells(),
+    "davody_table6": lambda: private_cells("cifar10") + plain_vgg_cells(),
     "davody_table7": lambda: private_cells("ag_news"),
     "davody_figure1": curve_cells,
     "davody_statistics": statistics_cells,

@@ -3,6 +3,7 @@
 import collections
 import math
 import statistics
+from collections.abc import Callable
 from typing import NamedTuple
 
 from tfdpnorm.privacy.rounding import ceil_text
@@ -25,6 +26,9 @@ class TableForm(NamedTuple):
             logits, which is shown as well.
         by_top5: Cells of which that is shown in place of the accuracy.
         minutes: Whether a column has the median wall time of a network's runs.
+        errors: Dict from a cell to the paper's standard error; ours are standard errors, too, in
+            place of deviations. None for deviations, and no errors of the paper.
+        notes: Function from the records to sentences that stand below the table, a list.
     """
 
     summary: str = "mean"
@@ -32,6 +36,8 @@ class TableForm(NamedTuple):
     top5: dict | None = None
     by_top5: tuple = ()
     minutes: bool = False
+    errors: dict | None = None
+    notes: Callable[[list], list] = lambda records: []
 
     def field(self, cell):
         """The field of the records whose accuracies stand for a cell."""
@@ -39,8 +45,9 @@ class TableForm(NamedTuple):
 
     def caption(self):
         """What an entry of the table is, in words."""
+        spread = "deviation" if self.errors is None else "error"
         return {
-            "mean": "mean +- standard deviation over runs [weight average]",
+            "mean": f"mean +- standard {spread} over runs [weight average]",
             "median": "median over runs (mean +- standard deviation, least to largest) "
             "[weight average]",
             "best": "the best of all runs [weight average]",
@@ -58,7 +65,17 @@ class TableForm(NamedTuple):
         )
 
     def _spread(self, values):
-        return f" +- {statistics.stdev(values):.2f}" if len(values) > 1 else ""
+        if len(values) < 2:
+            return ""
+        root = 1 if self.errors is None else math.sqrt(len(values))
+        return f" +- {statistics.stdev(values) / root:.2f}"
+
+    def of_the_paper(self, record):
+        """The paper's figure for a record's cell, with its standard error if it prints one."""
+        cell = record["cell"]
+        figure = paper_text(record) if self.paper is None else self.paper.get(cell)
+        error = (self.errors or {}).get(cell)
+        return figure if error is None else f"{figure} +- {error:.2f}"
 
     def middle(self, values):
         """One number for the accuracies of a cell's runs."""
@@ -167,8 +184,7 @@ def _entry(records, form):
     if cell in form.by_top5:
         text = _figures(records, form, form.field(cell), (form.paper or {}).get(cell), "top-5 ")
     else:
-        theirs = paper_text(records[0]) if form.paper is None else form.paper.get(cell)
-        text = _figures(records, form, "test_accuracy", theirs)
+        text = _figures(records, form, "test_accuracy", form.of_the_paper(records[0]))
         if cell in (form.top5 or {}):
             text += "; " + _figures(records, form, "test_top5", form.top5[cell], "top-5 ")
     text += f" ({len(records)} runs)" if len(records) > 1 else " (1 run)"

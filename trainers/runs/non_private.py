@@ -8,7 +8,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from trainers.runs.build import build_network
-from trainers.runs.optimizers import make_optimizer
+from trainers.runs.optimizers import make_optimizer, validation_callbacks
 from trainers.runs.skeleton import TEST_ROWS, Run, rounded, test_accuracies
 
 NOT_PRIVATE = "trained without differential privacy"
@@ -53,7 +53,7 @@ class NonPrivateRun(Run):
             f"  {spec.dataset}: {data.num_examples:,} training examples ({data.scale}), "
             f"{held_out:,} held out; {self._updates} updates, {self._epoch} an epoch, "
             f"{spec.optimizer}, learning rate {spec.learning_rate:g} "
-            f"({spec.learning_rate_schedule}), seed {spec.seed}\n"
+            f"({spec.learning_rate_schedule}{_watched(spec)}), seed {spec.seed}\n"
             f"  NO GUARANTEE: {reason_of(spec)}"
         )
 
@@ -81,6 +81,7 @@ class NonPrivateRun(Run):
             callbacks=[
                 last,
                 _Progress(self._epochs, self.echo, self.curve),
+                *validation_callbacks(self.spec),
                 *self.callbacks,
                 *([] if backup is None else backup.callbacks()),
             ],
@@ -96,7 +97,7 @@ class NonPrivateRun(Run):
             "no_guarantee_because": [reason_of(self.spec)],
             "weight_noise_stddev": self._stddev,
             "num_examples": self.data.num_examples,
-            "updates": self._updates,
+            "updates": int(self.model.optimizer.iterations),
             "curve": self.curve,
         }
 
@@ -104,6 +105,13 @@ class NonPrivateRun(Run):
         """Removes the backup."""
         if self._backup is not None:
             self._backup.delete()
+
+
+def _watched(spec):
+    """What the loss on the examples held out decides, in words."""
+    halved = f", halved after {spec.plateau_patience} epochs without progress"
+    ended = f", ended after {spec.early_stopping} epochs without progress"
+    return (halved if spec.plateau != "none" else "") + (ended if spec.early_stopping else "")
 
 
 def batches(data, spec):

@@ -90,9 +90,8 @@ def halving_callbacks(spec, data, plan):
     """
     if spec.plateau == "none":
         return []
-    halve = dict(factor=_FACTOR, patience=spec.plateau_patience)
     if spec.plateau in ("public", "test"):
-        return [keras.callbacks.ReduceLROnPlateau("val_loss", **halve)]
+        return [_halving(spec, "val_loss")]
     epochs = math.ceil(plan.steps / max(1, round(1 / plan.sampling_rate)))
     validation = PrivateValidation(
         data.validation_x,
@@ -100,7 +99,38 @@ def halving_callbacks(spec, data, plan):
         budget=PrivacyBudget(epsilon=spec.plateau_epsilon, delta=plan.delta),
         queries=epochs,
     )
-    return [validation, keras.callbacks.ReduceLROnPlateau(validation.name, mode="max", **halve)]
+    return [validation, _halving(spec, validation.name, mode="max")]
+
+
+def _halving(spec, metric, **more):
+    patience = spec.plateau_patience
+    return keras.callbacks.ReduceLROnPlateau(metric, factor=_FACTOR, patience=patience, **more)
+
+
+class EarlyStopping(keras.callbacks.EarlyStopping):
+    """Ends training without progress of the validation loss, with the weights of the best epoch.
+
+    Also where it ends by itself: whether Keras takes the best weights then depends on its version.
+
+    Args:
+        patience: Epochs without progress.
+    """
+
+    def __init__(self, patience):
+        super().__init__("val_loss", patience=patience, restore_best_weights=True)
+
+    def on_train_end(self, logs=None):
+        """As in Keras; then takes the weights of the best epoch."""
+        super().on_train_end(logs)
+        if self.best_weights is not None:
+            self.model.set_weights(self.best_weights)
+
+
+def validation_callbacks(spec):
+    """Returns the callbacks of a `NonPrivateSpec` that look at its held-out examples, a list."""
+    halving = [] if spec.plateau == "none" else [_halving(spec, "val_loss")]
+    stopping = [] if spec.early_stopping is None else [EarlyStopping(spec.early_stopping)]
+    return halving + stopping
 
 
 def halving_in_words(spec, data):

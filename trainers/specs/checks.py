@@ -98,16 +98,37 @@ def check_plateau(spec):
             "Expected plateau_dataset with plateau='public' and only there, got "
             f"plateau={spec.plateau!r} and plateau_dataset={spec.plateau_dataset!r}."
         )
-    if spec.plateau != "none" and spec.learning_rate_schedule != "constant":
-        raise ValueError(
-            "Expected learning_rate_schedule='constant' with a plateau, got "
-            f"{spec.learning_rate_schedule!r}. Leave one of them out."
-        )
+    _check_rate_on_plateaus(spec)
     if spec.plateau == "test" and spec.held_out is not None:
         raise ValueError(
             "Expected no held_out with plateau='test', got "
             f"{spec.held_out}: these are private training examples, and no test set is loaded. "
             "Use plateau='private'."
+        )
+
+
+def check_validation(spec):
+    """Raises ValueError for what looks at held-out examples where there are none."""
+    _check_rate_on_plateaus(spec)
+    looks = [
+        f"{name}={value!r}"
+        for name, value, off in (
+            ("plateau", spec.plateau, "none"),
+            ("early_stopping", spec.early_stopping, None),
+        )
+        if value != off
+    ]
+    if looks and not spec.validation_examples:
+        raise ValueError(
+            f"Expected validation_examples >= 1 with {' and '.join(looks)}, got 0. Hold some out."
+        )
+
+
+def _check_rate_on_plateaus(spec):
+    if spec.plateau != "none" and spec.learning_rate_schedule != "constant":
+        raise ValueError(
+            "Expected learning_rate_schedule='constant' with a plateau, got "
+            f"{spec.learning_rate_schedule!r}. Leave one of them out."
         )
 
 

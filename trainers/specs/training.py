@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from tfdpnorm import arguments
 from tfdpnorm.choices import NORMS
-from trainers.specs.checks import check_model, check_vocabulary
+from trainers.specs.checks import check_model, check_validation, check_vocabulary
 from trainers.specs.options import Condition, check_fields, option, when
 
 # "nadam" is that of PyTorch; records up to November 2026 have Keras' own.
@@ -146,6 +146,9 @@ class TrainingSpec:
         return max(1, round(self.epochs * num_examples / self.examples_per_update))
 
 
+_HALVES = when("plateau", "validation")
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NonPrivateSpec(TrainingSpec):
     """A cell that is trained without privacy, by Keras' ordinary step."""
@@ -157,6 +160,21 @@ class NonPrivateSpec(TrainingSpec):
     batch_size: int = option(128, "Examples of an update.", at_least=1)
     validation_examples: int = option(
         5_000, "Training examples held out, for the curve.", at_least=0
+    )
+    plateau: str = option(
+        "none",
+        "Whether the learning rate is halved on a plateau: validation, of the loss on the examples "
+        "held out. A resumed run counts anew.",
+        choices=("none", "validation"),
+    )
+    plateau_patience: int = option(
+        3, "Epochs without progress that make a plateau.", at_least=1, only_if=_HALVES
+    )
+    early_stopping: int | None = option(
+        None,
+        "Epochs without progress of the loss on the examples held out that end training, with the "
+        "weights of the best epoch; default: it never ends early. A resumed run counts anew.",
+        at_least=1,
     )
     weight_noise_stddev: float | None = option(
         None,
@@ -173,6 +191,7 @@ class NonPrivateSpec(TrainingSpec):
                 f'Expected norm="batch" without privacy, got {self.norm!r}, which is trained by '
                 "make_private only."
             )
+        check_validation(self)
 
     @property
     def examples_per_update(self):

@@ -100,6 +100,40 @@ def test_cell_names(norm, fields, cell):
     assert davody.spec("mnist", norm, **fields).cell == cell
 
 
+def test_a_cell_says_where_its_normalisation_is_if_not_where_ours_is():
+    ours = davody.spec("mnist", "layer", 1.0)
+    assert davody.spec("mnist", "layer", 1.0, norm_placement="hidden") == ours
+    papers = davody.spec("mnist", "layer", 1.0, norm_placement="all")
+    assert papers.cell == "layer-all/eps=1"
+    assert set(papers.model_options) - set(ours.model_options) == {("norm_placement", "all")}
+    # The paper's own networks, so its figure; it has no private network with prefix -mod.
+    assert papers.paper_value == ours.paper_value
+    assert davody.spec("mnist", "layer", 1.0, norm_placement="mod").paper_value is None
+    with pytest.raises(ValueError, match="norm_placement='all', got norm='none'"):
+        davody.spec("mnist", "none", 1.0, norm_placement="all")
+
+
+def test_logits_are_normalised_where_a_cell_says_so():
+    def names(placement):
+        spec = davody.spec("mnist", "public_batch", 1.0, norm_placement=placement)
+        network = models.build("lenet5", norm=spec.norm, **dict(spec.model_options))
+        return {layer.name for layer in network.layers}
+
+    added = {name for name in names("all") - names("hidden") if name.startswith("logits")}
+    assert added == {"logits_centering", "logits_norm"}
+
+
+def test_the_papers_own_cells_differ_from_ours_in_what_they_say():
+    for spec in davody.papers_own_cells():
+        ours = davody.spec("mnist", spec.norm, spec.epsilon)
+        assert spec.paper_value == ours.paper_value == PAPER[spec.norm, spec.epsilon]
+        if spec.norm == "public_batch":
+            assert (spec.public_batch_size, spec.augmentation_multiplicity) == (128, 1)
+            assert "public rows" not in spec.reduced and "views" not in spec.reduced
+        placed = dict(spec.model_options).get("norm_placement", "hidden")
+        assert spec.network.endswith("-all") == (placed == "all")
+
+
 def test_flags_go_over_settings_and_none_leaves_them():
     ours = davody.spec("mnist", "public_batch", 1.0)
     other = davody.spec(

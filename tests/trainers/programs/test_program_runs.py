@@ -74,7 +74,7 @@ def test_help_lists_every_flag(shell):
     listed = set(re.findall(r"^  --(?:\[no\])?(\w+):", result.out, re.MULTILINE))
     own = {"dataset", "norm", "epsilon", "data_dir", "output_dir", "dry_run", "mixed_precision"}
     own |= {"run_dir", "resume", "checkpoint_every", "cache_dir", "model", "save_model", "scale"}
-    own |= {"responsible", "contact"}
+    own |= {"responsible", "contact", "norm_placement"}
     assert listed == own | set(VALUES) | set(VOCABULARY) | set(PLATEAU)
     assert "--dataset=mnist --norm=public_batch --epsilon=1" in result.out, "no example"
     assert "NOT private" in re.sub(r"\s+", " ", result.out), "mode lot without a warning"
@@ -91,6 +91,16 @@ def test_a_flag_reaches_the_spec(main, monkeypatch, name):
     epsilon = None if name == "noise_multiplier" else 3.0
     assert seen == [davody.spec("mnist", norm, epsilon, **{name: VALUES[name]})]
     assert getattr(seen[0], name) == VALUES[name]
+
+
+def test_where_normalisation_is_reaches_the_network(main, monkeypatch):
+    seen = []
+    monkeypatch.setattr(common, "train", seen.append)
+    flags = ("davody_dp", "--epsilon=3", "--norm_placement=all")
+    assert main(*flags, "--norm=layer").code == 0
+    assert seen == [davody.spec("mnist", "layer", 3.0, norm_placement="all")]
+    rejected = main(*flags, "--norm=none")
+    assert rejected.code == 2 and "norm_placement='all', got norm='none'" in rejected.err
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from trainers.davody import cells as davody
 VALUES = {
     "batch_size": 9,
     "validation_examples": 77,
+    "early_stopping": 4,
     "epochs": 3.0,
     "steps": 11,
     "optimizer": "sgd",
@@ -32,7 +33,7 @@ def test_help_lists_every_flag(shell):
     listed = set(re.findall(r"^  --(?:\[no\])?(\w+):", result.out, re.MULTILINE))
     own = {"dataset", "model", "norm", "norm_placement", "stddev", "data_dir", "output_dir"}
     own |= {"cache_dir", "run_dir", "resume", "mixed_precision", "vocabulary", "vocabulary_file"}
-    own |= {"precision", "save_model", "dry_run"}
+    own |= {"precision", "save_model", "dry_run", "scale", "plateau", "plateau_patience"}
     assert listed == own | set(VALUES)
     assert "Not private" in result.out
 
@@ -45,6 +46,14 @@ def test_a_flag_reaches_the_spec(main, monkeypatch, name):
     assert code == 0
     assert seen == [davody.weight_noise_spec("mnist", "batch", 2.0, **{name: VALUES[name]})]
     assert getattr(seen[0], name) == VALUES[name]
+
+
+def test_plateaus_of_the_examples_held_out_halve_a_constant_rate(main, monkeypatch):
+    seen = []
+    monkeypatch.setattr(common, "train", seen.append)
+    watched = ["--plateau=validation", "--plateau_patience=2", "--learning_rate_schedule=constant"]
+    assert main("davody_weight_noise", "--stddev=2", *watched).code == 0
+    assert (seen[0].plateau, seen[0].plateau_patience) == ("validation", 2)
 
 
 @pytest.mark.parametrize(

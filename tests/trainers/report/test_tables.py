@@ -90,6 +90,18 @@ def test_experiment_table_gives_mean_deviation_and_the_papers_figure(make_record
     assert entry == f"{mean:.2f} +- {deviation:.2f} [97.00]; paper 97.61 (3 runs)"
 
 
+def test_with_the_papers_standard_errors_ours_are_standard_errors(make_record):
+    accuracies = [95.0, 96.0, 98.5]
+    records = [make_record(test_accuracy=a, test_accuracy_ema=None) for a in accuracies]
+    form = tables.TableForm(errors={records[0]["cell"]: 0.25})
+    entry = cells_of(tables.experiment_table(records, form=form))["public_batch", "eps=1"]
+    error = statistics.stdev(accuracies) / 3**0.5
+    assert (
+        entry == f"{statistics.mean(accuracies):.2f} +- {error:.2f}; paper 97.61 +- 0.25 (3 runs)"
+    )
+    assert "standard error" in form.caption() and "deviation" in tables.TableForm().caption()
+
+
 def test_experiment_table_of_one_run(make_record):
     table = tables.experiment_table([make_record(test_accuracy_ema=None, paper_value=None)])
     assert cells_of(table)["public_batch", "eps=1"] == "95.25 (1 run)"

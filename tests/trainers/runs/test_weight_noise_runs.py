@@ -117,6 +117,47 @@ def test_validation_rows_are_optional(noisy_spec, tiny_data):
     assert result.curve == [] and result.record["curve"] == []
 
 
+def trained_with_wrong_labels_held_out(spec, data):
+    """A run after training, and loss and weights after each epoch.
+
+    The loss on labels that are all wrong rises while that of the training examples falls.
+    """
+    data = dataclasses.replace(data, validation_y=1 - data.validation_y)
+    losses, weights = [], []
+
+    def look(epoch, logs):
+        losses.append(logs["val_loss"])
+        weights.append(run.model.get_weights())
+
+    callback = keras.callbacks.LambdaCallback(on_epoch_end=look)
+    run = non_private.NonPrivateRun(spec, data, echo=silent, callbacks=[callback])
+    run.restore()
+    examples = run.train()
+    best = weights[int(np.argmin(losses))]
+    for ours, of_best in zip(run.model.get_weights(), best, strict=True):
+        np.testing.assert_array_equal(ours, of_best)
+    assert examples == spec.batch_size * run.measured()["updates"]
+    return run, losses
+
+
+def test_a_plateau_halves_the_rate_and_then_ends_training(noisy_spec, held_out):
+    watched = dict(plateau="validation", plateau_patience=1, early_stopping=3)
+    spec = noisy_spec(epochs=40, learning_rate=0.01, weight_noise_stddev=0.0, **watched)
+    run, losses = trained_with_wrong_labels_held_out(spec, held_out)
+    assert len(losses) == np.argmin(losses) + 1 + 3 < 40
+    assert run.measured()["updates"] == 4 * len(losses)
+    assert float(run.model.optimizer.learning_rate) <= 0.01 / 4
+    said = "halved after 1 epochs without progress, ended after 3 epochs without progress"
+    assert said in run.describe()
+
+
+def test_the_best_weights_are_kept_where_training_ends_by_itself(noisy_spec, held_out):
+    spec = noisy_spec(epochs=3, learning_rate=0.1, weight_noise_stddev=0.0, early_stopping=30)
+    run, losses = trained_with_wrong_labels_held_out(spec, held_out)
+    assert len(losses) == 3 and run.measured()["updates"] == 12
+    assert np.argmin(losses) < 2  # so that the last weights are others
+
+
 class Killed(Exception):
     pass
 
@@ -169,10 +210,21 @@ def test_curves_are_plain_numbers(noisy_spec, held_out):
         (dict(weight_noise_stddev=float("nan")), "weight_noise_stddev >= 0"),
         (dict(batch_size=0), "batch_size to be a whole number >= 1, got 0"),
         (dict(validation_examples=-1), "validation_examples to be a whole number >= 0, got -1"),
+        (dict(plateau="validation", validation_examples=0), "with plateau='validation', got 0"),
+        (dict(early_stopping=2, validation_examples=0), "with early_stopping=2, got 0"),
+        (dict(early_stopping=0), "early_stopping to be a whole number >= 1, got 0"),
+        (dict(plateau="test"), "plateau to be one of"),
+        (
+            dict(plateau="validation", learning_rate_schedule="cosine"),
+            "learning_rate_schedule='constant' with a plateau",
+        ),
         (dict(vocabulary="public"), "vocabulary_file with vocabulary='public'"),
         (dict(vocabulary_file="a"), "vocabulary_file with vocabulary='public'"),
     ],
-    ids="public noised negative inf nan batch held_out file no_file".split(),
+    ids=(
+        "public noised negative inf nan batch held_out plateau stopping never test cosine "
+        "file no_file"
+    ).split(),
 )
 def test_refused_specs(noisy_spec, fields, message):
     with pytest.raises(ValueError, match=message):

@@ -1,0 +1,101 @@
+"""Figure 1 of Davody et al. (2020): by which factor noise in the weights slows training down.
+
+The paper: from 1 to 10 "by a factor of order 7 for LeNet and ResNet models".
+"""
+
+import collections
+import statistics
+
+from trainers.report.markdown import table
+
+FAST, SLOW = 1.0, 10.0  # standard deviations of the noise
+PAPER = 7
+_LEVELS = (15, 20, 30, 50, 70, 90, 95)  # percent of the validation examples
+
+
+def notes(records):
+    """Returns what stands below the figure's table, a list: a table of factors, by network."""
+    rows = [row for network in _networks(records) for row in _rows(network, records)]
+    header = (
+        "network",
+        "validation accuracy %",
+        f"epochs at {FAST:g}",
+        f"epochs at {SLOW:g}",
+        "factor",
+    )
+    said = (
+        f"Slow-down from noise of {FAST:g} to noise of {SLOW:g}: epochs until the validation "
+        f"accuracy is reached, and their ratio. The paper has a factor of order {PAPER}. A curve "
+        "has one point an epoch, so a factor is known within bounds."
+    )
+    unreached = [
+        f"{network}: no curve at {SLOW:g} reaches what the one at {FAST:g} does in the end."
+        for network in _networks(records)
+        if not _catches_up(network, records)
+    ]
+    return [said, table(header, rows), *unreached]
+
+
+def factor(fast, slow, level):
+    """Returns in words how much later one curve reaches a level than another; None if neither.
+
+    Args:
+        fast: List of validation accuracies after epochs 1, 2, ..., in percent.
+        slow: Another one.
+        level: The accuracy to reach.
+
+    Returns:
+        Triple of texts: epochs of either curve, and the bounds of the ratio. An accuracy that is
+        reached at epoch e was so between epochs e - 1 and e. None if `fast` never reaches it.
+    """
+    first, second = epochs_to(fast, level), epochs_to(slow, level)
+    if first is None:
+        return None
+    if second is None:
+        return str(first), f"more than {len(slow)}", f"over {len(slow) / first:.3g}"
+    least = (second - 1) / first
+    if first == 1:
+        bounds = f"over {least:.3g}" if least else "not known"
+    else:
+        bounds = f"{least:.3g} to {second / (first - 1):.3g}"
+    return str(first), str(second), bounds
+
+
+def epochs_to(curve, level):
+    """Returns after how many epochs a curve is at a level or above; None if it never is."""
+    return next((epoch for epoch, value in enumerate(curve, 1) if value >= level), None)
+
+
+def mean_curve(records):
+    """Returns the validation accuracies of runs after epochs 1, 2, ..., in percent: their means."""
+    values = collections.defaultdict(list)
+    for record in records:
+        for point in record["curve"]:
+            values[point["epoch"]].append(point["validation_accuracy"])
+    return [statistics.mean(values[epoch]) for epoch in sorted(values)]
+
+
+def _networks(records):
+    return list(dict.fromkeys(record["network"] for record in records))
+
+
+def _curves(network, records):
+    """The curves of a network at both levels of the noise, a pair; empty without runs."""
+    return tuple(
+        mean_curve(
+            [r for r in records if r["network"] == network and r["weight_noise_stddev"] == stddev]
+        )
+        for stddev in (FAST, SLOW)
+    )
+
+
+def _rows(network, records):
+    fast, slow = _curves(network, records)
+    levels = sorted({*_LEVELS, *([max(slow)] if slow else [])})
+    found = [(level, factor(fast, slow, level)) for level in levels]
+    return [(network, f"{level:.4g}", *texts) for level, texts in found if texts is not None]
+
+
+def _catches_up(network, records):
+    fast, slow = _curves(network, records)
+    return not fast or epochs_to(slow, fast[-1]) is not None
