@@ -8,7 +8,7 @@ from tensorflow import keras
 
 from tfdpnorm.arguments import choice, integer, refusal
 from tfdpnorm.keras_compat.layers import not_equal
-from tfdpnorm.layers import RandomPatchFeatures, WeightStandardizedConv2D
+from tfdpnorm.layers import RandomPatchFeatures, WeightStandardizedConv2D, alpha_of_rate
 from tfdpnorm.models.blocks import (
     SinusoidalPositions,
     convolution,
@@ -22,12 +22,39 @@ from tfdpnorm.models.registry import check_image_shape, family
 
 
 @family("mlp", (784,), last_hidden=lambda hidden_units, **_: f"dense{len(hidden_units)}")
-def mlp(x, normalize, num_classes, hidden_units=(1000,), activation="relu"):
+def mlp(
+    x,
+    normalize,
+    num_classes,
+    hidden_units=(1000,),
+    activation="relu",
+    dropout="none",
+    dropout_rate=0.5,
+):
     """Dense layers of `hidden_units`, each normalised and activated, then the logits.
 
     795,010 parameters with the defaults, the network of Ermis and Cemgil (2017), Section 5.
+
+    Args:
+        x: Rows.
+        normalize: `Normalizer`.
+        num_classes: Number of logits.
+        hidden_units: Units of each layer before the logits.
+        activation: Name of a Keras activation.
+        dropout: Noise that multiplies the inputs of each layer in training (their equation 7):
+            "none"; "binary", 0 with probability p and else 1 / (1 - p); "gaussian", N(1, p / (1 -
+            p)).
+        dropout_rate: p, see `tfdpnorm.layers.alpha_of_rate`.
     """
-    return dense_layers(x, hidden_units, num_classes, normalize, activation)
+    kinds = {"binary": keras.layers.Dropout, "gaussian": keras.layers.GaussianDropout}
+    choice("dropout", dropout, ("none", *kinds))
+    alpha_of_rate(dropout_rate)  # which refuses what is none
+
+    def dropped(x, name):
+        return kinds[dropout](dropout_rate, name=f"{name}_dropout")(x)
+
+    with_dropout = {} if dropout == "none" else {"dropped": dropped}
+    return dense_layers(x, hidden_units, num_classes, normalize, activation, **with_dropout)
 
 
 @family("lenet_300_100", (28, 28, 1), last_hidden="dense2")

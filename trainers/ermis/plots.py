@@ -192,4 +192,5 @@ PLOTS = {
     "ermis_figure2": plot_progress,
     "ermis_figure4": plot_progress,
     "ermis_figure5": plot_options,
+    "ermis_settings": plot_table,
 }

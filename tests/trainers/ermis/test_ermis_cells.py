@@ -25,7 +25,11 @@ ERMIS = [name for name in registry.EXPERIMENTS if name.startswith("ermis")]
 
 
 def test_there_are_the_table_and_the_figures():
-    assert ERMIS == ["ermis_table1", *(f"ermis_figure{n}" for n in (1, 2, 4, 5))]
+    assert ERMIS == [
+        "ermis_table1",
+        *(f"ermis_figure{n}" for n in (1, 2, 4, 5)),
+        "ermis_settings",
+    ]
     assert registry.sources("ermis_figure1") == ("ermis_table1",)
     assert registry.sources("ermis_figure5") == ("ermis_figure5",)
 
