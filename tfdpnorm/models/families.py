@@ -284,7 +284,7 @@ def _residual_stages(x, block, width, blocks, num_classes, normalize):
 
 
 @family("resnet9", (32, 32, 3), smallest=16)
-def resnet9(x, normalize, num_classes, scale_norm=False, order="conv_norm_act"):
+def resnet9(x, normalize, num_classes, scale_norm=False, order="conv_norm_act", width=64):
     """ResNet-9: two residual blocks of two convolutions between four plain ones.
 
     conv 64; conv 128 and pool; residual [128, 128]; conv 256 and pool; conv 256 and pool; residual
@@ -298,11 +298,13 @@ def resnet9(x, normalize, num_classes, scale_norm=False, order="conv_norm_act"):
         num_classes: Number of logits.
         scale_norm: Whether `ScaleNorm` follows each residual addition.
         order: "conv_norm_act" as in the authors' code, or "conv_act_norm" as in the paper's text.
+        width: Channels of the first convolution; those of the others are in proportion.
 
     Reference:
         Klause et al. (2022), Figure 1 and Appendix C.
     """
     choice("order", order, ("conv_norm_act", "conv_act_norm"))
+    integer("width", width, at_least=1, wrong_type=ValueError)
 
     def activated(x, name):
         return keras.layers.Activation(mish, name=f"{name}_mish")(x)
@@ -323,12 +325,12 @@ def resnet9(x, normalize, num_classes, scale_norm=False, order="conv_norm_act"):
         path = block(block(x, filters, f"{name}_conv1"), filters, f"{name}_conv2")
         return normalize.added(path, x, name, scale_norm)
 
-    x = block(x, 64, "conv1")
-    x = block(x, 128, "conv2", pool=True)
-    x = residual(x, 128, "residual1")
-    x = block(x, 256, "conv3", pool=True)
-    x = block(x, 256, "conv4", pool=True)
-    x = residual(x, 256, "residual2")
+    x = block(x, width, "conv1")
+    x = block(x, 2 * width, "conv2", pool=True)
+    x = residual(x, 2 * width, "residual1")
+    x = block(x, 4 * width, "conv3", pool=True)
+    x = block(x, 4 * width, "conv4", pool=True)
+    x = residual(x, 4 * width, "residual2")
     # Halves that share their middle row or column where their number is odd.
     sizes, strides = [-(-n // 2) for n in x.shape[1:3]], [n // 2 for n in x.shape[1:3]]
     if max(sizes) > 1:  # pooling over single pixels has a wrong second derivative in TensorFlow

@@ -26,6 +26,7 @@ def test_there_are_all_tables():
         "klause_table4": 6,
         "klause_appendix_b": 2,
         "klause_norms": 9,
+        "klause_wide": 2,
     }
 
 
