@@ -201,10 +201,10 @@ def test_table_2_has_the_runs_of_table_1_and_their_minutes(make_record):
     assert spec == klause.spec("cifar10", "resnet9", 7.42)
     made = records(make_record, spec, (10.0, 13.0, 11.0), (1.0, 2.0, 3.0))
     for record, seconds in zip(made, (60.0, 6000.0, 1234.0), strict=True):
-        record["seconds"] = seconds
+        record |= dict(seconds=seconds, device="CPU, 2 cores")
     text = tables.experiment_table(made, form=registry.table_form("klause_table2"))
-    assert text.splitlines()[0].endswith("| minutes a run, beside others |")
-    assert text.splitlines()[2].endswith("| 21 |")
+    assert text.splitlines()[0].endswith("| minutes a run, beside others | paper: minutes |")
+    assert text.splitlines()[2].endswith("| 21 on CPU, 2 cores | 22 on one Quadro RTX 8000 |")
 
 
 def test_of_wide_networks_the_paper_states_no_length():
