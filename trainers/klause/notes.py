@@ -4,7 +4,7 @@ from trainers.klause import published
 from trainers.report.claims import Claim, claim_text, curve_text
 
 _WORDS = "ScaleNorm improves the accuracy"
-_DURING = "Does ScaleNorm lead early, or at the end? Test accuracy of the weights during training at"
+_DURING = "Does ScaleNorm lead early, or at the end? Test accuracy during training at"
 
 
 def _claims(pairs):
@@ -36,10 +36,13 @@ def _of_table1(records):
 
 
 def _curves(records, pairs):
+    of_column = {}
+    for record in records:
+        of_column.setdefault(record["column"], []).append(record)
     return [
-        curve_text([r for r in records if r["column"] == column], *pair, f"{_DURING} {column.replace('eps=', 'epsilon ')}:")
+        curve_text(of_one, *pair, f"{_DURING} {column.replace('eps=', 'epsilon ')}:")
         for pair in pairs
-        for column in dict.fromkeys(r["column"] for r in records if r["network"] in pair)
+        for column, of_one in of_column.items()
     ]
 
 

@@ -71,12 +71,12 @@ OURS = {
     ),
     # A quarter of the channels and of the pixels: a thousand noisy images teach few weights.
     ("imagenette", "resnet9"): dict(
-        epochs=20,
-        expected_batch_size=500,
+        epochs=10,
+        expected_batch_size=250,
         physical_batch_size=50,
         image_size=80,
         optimizer="nadam",
-        evaluations=20,
+        evaluations=10,
         search=_NOT_SEARCHED,
     ),
     ("tiny_imagenet", "resnet9"): dict(
@@ -129,9 +129,10 @@ NON_PRIVATE_PAPER = dict(
     learning_rate_schedule=Stated(None, "halving on plateaus"),
 )
 NON_PRIVATE = dict(
-    epochs=8,
+    epochs=1,
+    max_examples=20_000,
     batch_size=128,
-    optimizer="keras_nadam",
+    optimizer="nadam",
     learning_rate=1e-3,
     learning_rate_schedule="cosine",
     validation_examples=0,

@@ -23,7 +23,9 @@ def test_p_values_are_those_of_welchs_test(sizes):
 
 def test_p_values_are_uniform_where_there_is_no_difference():
     rng = np.random.default_rng(1)
-    found = [welch_p_value(list(rng.normal(size=10)), list(rng.normal(size=10))) for _ in range(400)]
+    found = [
+        welch_p_value(list(rng.normal(size=10)), list(rng.normal(size=10))) for _ in range(400)
+    ]
     assert stats.kstest(found, "uniform").pvalue > 1e-3
 
 
@@ -124,7 +126,9 @@ def test_cells_below_the_papers_figure_are_listed(make_record):
         make_record(cell="a/eps=3", test_accuracy=86.0, paper_value=90.0),
         make_record(cell="b/eps=1", test_accuracy=1.0, paper_value="no convergence"),
     ]
-    assert below_text(made) == "More than 5 points below the paper's figure: a (eps=1 80.0 for 90.0)."
+    assert (
+        below_text(made) == "More than 5 points below the paper's figure: a (eps=1 80.0 for 90.0)."
+    )
     assert below_text(made[1:]) == ""
 
 
