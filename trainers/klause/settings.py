@@ -130,7 +130,7 @@ NON_PRIVATE_PAPER = dict(
 )
 NON_PRIVATE = dict(
     epochs=1,
-    max_examples=20_000,
+    max_examples=10_000,
     batch_size=128,
     optimizer="nadam",
     learning_rate=1e-3,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
+from tfdpnorm.data import match_images
 from tfdpnorm.layers import VariationalDropoutDense
 from tfdpnorm.privacy.accountants import dp_sgd_event, epsilon_of
 from tfdpnorm.privacy.rounding import ceil_text
@@ -253,6 +254,14 @@ def test_rows_with_public_data_say_so():
 def test_digits_are_64_numbers_here(model):
     data = load_experiment_data(ermis.spec("digits", "dpsgd", 1.0, model=model))
     assert data.train_x.shape == (1437, 8, 8, 1) and 0.9 < data.train_x.max() <= 1
+
+
+def test_images_of_a_known_set_are_brought_to_a_size():
+    whole = load_experiment_data(ermis.spec("digits", "dpsgd", 1.0))
+    small = load_experiment_data(ermis.spec("digits", "dpsgd", 1.0, image_size=4))
+    for name in ("train_x", "test_x"):
+        expected = match_images(getattr(whole, name), (4, 4, 1))
+        np.testing.assert_array_equal(getattr(small, name), expected)
 
 
 def test_a_claim_is_named_as_the_target_that_was_asked_for():
