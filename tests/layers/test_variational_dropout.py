@@ -345,6 +345,26 @@ def test_the_divergence_is_that_of_the_bounded_alpha(kind):
     np.testing.assert_allclose(layer.losses[0], total / 10, rtol=1e-5)
 
 
+@each("kind", KINDS)
+def test_the_divergence_has_its_own_derivative_by_the_means(kind):
+    """At the bound it is none: else the divergence would draw all small weights to 0."""
+    layer = dense(**KINDS[kind], num_examples=1, max_alpha=MOST)
+    means = np.linspace(0.2, 3, layer.kernel.numpy().size).reshape(layer.kernel.shape)
+    layer.kernel.assign(means)
+    with tf.GradientTape() as tape:
+        loss = layer.losses[0]
+    found = tape.gradient(loss, raw(layer.kernel))
+    found = np.zeros_like(means) if found is None else found.numpy()
+    for place in ((0, 0), (2, 1), (4, 3)):
+        values = []
+        for step in (-0.01, 0.01):
+            moved = means.copy()
+            moved[place] += step
+            layer.kernel.assign(moved)
+            values.append(np.sum(kl_to_log_uniform(layer.log_alpha()).numpy(), dtype=float))
+        assert found[place] == pytest.approx((values[1] - values[0]) / 0.02, abs=0.01)
+
+
 @each("kind", ["weight", "neuron", "layer"])
 def test_noise_at_the_bound_is_learnt_further(kind):
     """Else it could never become less again."""

@@ -66,6 +66,14 @@ MUTANTS = (
         ),
     ),
     fault(
+        "divergence-draws-bounded-weights-to-0",
+        "tfdpnorm/layers/variational_dropout.py",
+        "self._bounded(log_variance - tf.stop_gradient(log_variance - log_alpha))",
+        "self._bounded(log_alpha)",
+        "At the bound the divergence has a gradient by the means that it has not.",
+        tests_in(_LAYERS, "test_the_divergence_has_its_own_derivative_by_the_means"),
+    ),
+    fault(
         "bound-on-public-noise-not-kept",
         "tfdpnorm/layers/variational_dropout.py",
         "if self.max_alpha is None:\n                return variance",

@@ -218,10 +218,20 @@ class VariationalDropout(LossOfWeights, SavesAllVariables):
         if self.noise_is_tied:
             return tf.broadcast_to(self._bounded(_stored(self.noise_log_alpha)), kernel.shape)
         if self.noise == "public":
-            log_variance = 2 * tf.math.log(_stored(self.noise_stddev))
-        else:
-            log_variance = _stored(self.noise_log_variance)
-        return self._bounded(log_variance - _log(tf.square(kernel)))
+            return self._log_alpha_of(2 * tf.math.log(_stored(self.noise_stddev)), kernel)
+        return self._log_alpha_of(_stored(self.noise_log_variance), kernel)
+
+    def _log_alpha_of(self, log_variance, kernel):
+        """log alpha for a zeta^2 of its own; phi has no gradient where it is at its bound.
+
+        There the divergence depends on phi no more. A gradient as without the bound would draw all
+        small weights to 0.
+        """
+        log_alpha = log_variance - _log(tf.square(kernel))
+        if self.max_alpha is None:
+            return log_alpha
+        at_bound = self._bounded(log_variance - tf.stop_gradient(log_variance - log_alpha))
+        return tf.where(log_alpha > math.log(self.max_alpha), at_bound, log_alpha)
 
     def kl_loss(self) -> tf.Tensor:
         """`kl_weight` / N times the divergence of all weights from the log-uniform prior, a scalar.
@@ -233,9 +243,8 @@ class VariationalDropout(LossOfWeights, SavesAllVariables):
             return scale * tf.reduce_sum(kl_to_log_uniform(self.log_alpha()))
         stddev, kernel = _stored(self.noise_stddev), _stored(self.kernel)
         has_noise = stddev > 0
-        log_alpha = 2 * tf.math.log(tf.where(has_noise, stddev, tf.ones_like(stddev)))
-        log_alpha = self._bounded(log_alpha - _log(tf.square(kernel)))
-        total = tf.reduce_sum(kl_to_log_uniform(log_alpha))
+        log_variance = 2 * tf.math.log(tf.where(has_noise, stddev, tf.ones_like(stddev)))
+        total = tf.reduce_sum(kl_to_log_uniform(self._log_alpha_of(log_variance, kernel)))
         return tf.where(has_noise, scale * total, tf.zeros_like(total))
 
     def moments(self, inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
