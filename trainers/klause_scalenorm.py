@@ -24,7 +24,8 @@ from trainers.specs.training import TEXTS
 FLAGS = flags.FLAGS
 _OPTIONS = ("groups", "order", "depth", "width", "standardized_by")
 # Of other papers' data and networks; `model` has a flag of its own here.
-_OTHERS = ("model", *TEXTS, *PRETRAINING, *VARIATIONAL, *IMPORTED)
+_IMPORTED = [name for name in IMPORTED if name != "image_size"]
+_OTHERS = ("model", *TEXTS, *PRETRAINING, *VARIATIONAL, *_IMPORTED)
 
 
 def define_flags():
@@ -51,7 +52,7 @@ def define_flags():
     flags.DEFINE_integer(
         "width",
         None,
-        f"Of wide_resnet: factor of the channels; of resnet50: channels of the first stage {own}.",
+        f"Of wide_resnet: factor of the channels; of resnet9 and 50: channels of the first {own}.",
     )
     spec_flags.define(PrivateSpec, own={"norm": "group"}, required=("epsilon",), leave_out=_OTHERS)
     common.define_scale()

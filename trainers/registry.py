@@ -9,8 +9,11 @@ import importlib
 
 from trainers.davody import cells as davody
 from trainers.davody import forms as davody_forms
+from trainers.davody import notes as davody_notes
 from trainers.ermis import cells as ermis
+from trainers.ermis import notes as ermis_notes
 from trainers.klause import cells as klause
+from trainers.klause import notes as klause_notes
 from trainers.ours import finetune_cells, method_cells, release_cells, search_cells
 from trainers.report.tables import TableForm
 
@@ -54,6 +57,17 @@ def _forms():
 def table_form(experiment):
     """Returns the `TableForm` of an experiment's table; the default one if it is not known."""
     return _forms().get(experiment, TableForm())
+
+
+def notes(experiment, records):
+    """Returns what an experiment's records show of the paper's claims, Markdown; "" for nothing.
+
+    Args:
+        experiment: Its name.
+        records: Its records.
+    """
+    of = {**davody_notes.NOTES, **ermis_notes.NOTES, **klause_notes.NOTES}.get(experiment)
+    return "\n\n".join(filter(None, of(records))) if of else ""
 
 
 def sources(experiment):

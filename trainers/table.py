@@ -56,7 +56,8 @@ def main():
         table += f"\n\n{known}"
     if any(map(searches.has_search, records)):
         table += f"\n\n{searches.searches_table(records)}"
-    table += "".join(f"\n\n{note}" for note in form.notes(records))
+    if said := cells.notes(FLAGS.experiment, records):
+        table += f"\n\n{said}"
     print(table)
     text = folder / f"{FLAGS.experiment}.md"
     has_noisy_weights = records[0]["weight_noise_stddev"] is not None

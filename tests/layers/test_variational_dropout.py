@@ -11,8 +11,10 @@ from tfdpnorm.keras_compat.variables import raw
 from tfdpnorm.layers import (
     VariationalDropoutConv2D,
     VariationalDropoutDense,
+    alpha_of_rate,
     kl_to_log_uniform,
     prune,
+    rate_of_alpha,
     sparsity_report,
 )
 
@@ -298,6 +300,8 @@ def test_a_seed_repeats_what_is_drawn():
         ({"test_weights": "worst"}, "test_weights"),
         ({"initial_log_alpha": np.nan}, "initial_log_alpha"),
         ({"seed": -1}, "seed"),
+        ({"max_alpha": 0.0}, "max_alpha"),
+        ({"max_alpha": 0.01}, "initial_log_alpha of at most"),
     ],
 )
 def test_refusals(options, match):
@@ -309,3 +313,120 @@ def test_refused_convolutions():
     for options in ({"groups": 2}, {"data_format": "channels_first"}):
         with pytest.raises(ValueError, match="Expected groups=1"):
             VariationalDropoutConv2D(4, 3, **options)
+
+
+# --- a bound on alpha ---
+
+MOST = 0.06  # log alpha begins at -3 and is moved by up to 1
+
+
+@pytest.mark.parametrize("make", [dense, convolution])
+@each("kind", KINDS)
+def test_no_alpha_exceeds_its_bound(make, kind):
+    """In the noise of training, in log alpha, and in the divergence; less noise stays as it is."""
+    free, bounded = make(**KINDS[kind]), make(**KINDS[kind], max_alpha=MOST)
+    shape = free.kernel.shape
+    free.kernel.assign(np.linspace(0.2, 3, free.kernel.numpy().size).reshape(shape))
+    for variable, other in zip(bounded.weights, free.weights, strict=True):
+        variable.assign(other)
+    alpha = np.exp(free.log_alpha().numpy())
+    expected = np.minimum(alpha, MOST)
+    assert kind in ("fixed", "layer") or np.any(alpha < MOST) and np.any(alpha > MOST)
+    np.testing.assert_allclose(np.exp(bounded.log_alpha()), expected, rtol=1e-5)
+    square = np.square(bounded.kernel.numpy())
+    variance = np.broadcast_to(bounded.noise_variance(), square.shape)
+    np.testing.assert_allclose(variance, expected * square, rtol=1e-5)
+
+
+@each("kind", KINDS)
+def test_the_divergence_is_that_of_the_bounded_alpha(kind):
+    layer = dense(**KINDS[kind], num_examples=10, max_alpha=MOST)
+    total = np.sum(kl_to_log_uniform(layer.log_alpha()))
+    np.testing.assert_allclose(layer.losses[0], total / 10, rtol=1e-5)
+
+
+@each("kind", KINDS)
+def test_the_divergence_has_its_own_derivative_by_the_means(kind):
+    """At the bound it is none: else the divergence would draw all small weights to 0."""
+    layer = dense(**KINDS[kind], num_examples=1, max_alpha=MOST)
+    means = np.linspace(0.2, 3, layer.kernel.numpy().size).reshape(layer.kernel.shape)
+    layer.kernel.assign(means)
+    with tf.GradientTape() as tape:
+        loss = layer.losses[0]
+    found = tape.gradient(loss, raw(layer.kernel))
+    found = np.zeros_like(means) if found is None else found.numpy()
+    for place in ((0, 0), (2, 1), (4, 3)):
+        values = []
+        for step in (-0.01, 0.01):
+            moved = means.copy()
+            moved[place] += step
+            layer.kernel.assign(moved)
+            values.append(np.sum(kl_to_log_uniform(layer.log_alpha()).numpy(), dtype=float))
+        assert found[place] == pytest.approx((values[1] - values[0]) / 0.02, abs=0.01)
+
+
+@each("kind", ["weight", "neuron", "layer"])
+def test_noise_at_the_bound_is_learnt_further(kind):
+    """Else it could never become less again."""
+    layer = dense(**KINDS[kind], max_alpha=MOST)
+    variable = next(v for v in layer.trainable_weights if "noise" in v.name)
+    variable.assign(variable + 5)
+    x = tf.constant(inputs_for(layer))
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer.moments(x)[1])
+    assert np.all(tape.gradient(loss, raw(variable)).numpy() > 0)
+
+
+def test_the_mean_of_a_weight_has_no_gradient_through_the_bound_of_its_own_noise():
+    """As in equation 10 of Ermis and Cemgil: d theta / d phi = 1."""
+    for kind in ("weight", "public"):
+        layer = dense(**KINDS[kind], max_alpha=1e-2, initial_log_alpha=-6.0)
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(layer.noise_variance())
+        gradient = tape.gradient(loss, raw(layer.kernel))
+        assert gradient is None or not np.any(gradient)
+
+
+def test_a_bound_is_kept_in_the_configuration():
+    layer = dense(max_alpha=1.0)
+    assert VariationalDropoutDense.from_config(layer.get_config()).max_alpha == 1
+    assert dense().max_alpha is None
+
+
+# --- rates of dropout, and alpha ---
+
+
+@each("rate", [0.0, 0.2, 0.5, 0.9])
+def test_dropout_of_a_rate_has_the_variance_alpha(rate):
+    """Keras' binary and Gaussian dropout multiply by noise of mean 1 and of this variance."""
+    alpha = alpha_of_rate(rate)
+    assert rate_of_alpha(alpha) == pytest.approx(rate)
+    ones = tf.ones([400_000])
+    for layer in (keras.layers.Dropout(rate, seed=1), keras.layers.GaussianDropout(rate, seed=1)):
+        drawn = layer(ones, training=True).numpy().astype(np.float64)
+        fourth = np.mean((drawn - 1) ** 4)
+        error = np.sqrt(max(fourth - alpha**2, 0) / drawn.size)
+        assert drawn.mean() == pytest.approx(1, abs=5.5 * np.sqrt(alpha / drawn.size) + 1e-9)
+        found = np.mean((drawn - 1) ** 2)
+        assert found == pytest.approx(alpha, abs=5.5 * error + 1e-9)
+
+
+def test_fixed_variational_dropout_is_gaussian_dropout_of_the_rate():
+    """Equation 8: of one input, the output's variance relative to its square is alpha."""
+    layer = VariationalDropoutDense(
+        1, noise="fixed", initial_log_alpha=np.log(alpha_of_rate(0.2)), use_bias=False
+    )
+    layer.build((None, 1))
+    mean, variance = (x.numpy().item() for x in layer.moments(tf.constant([[3.0]])))
+    assert variance == pytest.approx(0.25 * mean**2, rel=1e-5)
+
+
+def test_a_rate_of_a_half_is_the_bound_of_kingma():
+    assert alpha_of_rate(0.5) == 1 and rate_of_alpha(1) == 0.5
+
+
+@each("refused", [(alpha_of_rate, 1.0), (alpha_of_rate, -0.1), (rate_of_alpha, -1.0)])
+def test_refused_rates(refused):
+    function, value = refused
+    with pytest.raises(ValueError, match="^Expected (rate|alpha) "):
+        function(value)

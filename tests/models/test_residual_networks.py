@@ -16,6 +16,8 @@ from tfdpnorm import models
         ("resnet9", {"scale_norm": True}, 2_448_714),
         ("resnet9", {"scale_norm": True, "order": "conv_act_norm", "groups": -1}, 2_448_714),
         ("resnet9", {"input_shape": (160, 160, 3)}, 2_447_946),
+        # Kernels, group normalisation and logits of the width w: 594 w^2 + 27 w, 46 w, 160 w + 10.
+        ("resnet9", {"width": 16}, 594 * 16**2 + 233 * 16 + 10),
         ("wrn_16_4", {}, 2_752_506),
         ("wrn_16_4", {"scale_norm": True}, 2_752_506 + 1_792),
         # De et al. (2022) say 8.9 million of it.

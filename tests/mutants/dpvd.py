@@ -12,6 +12,7 @@ _PRINTED = "trainers/ermis/printed_dpvd.py"
 _PRINTED_TESTS = ("tests/trainers/ermis/test_printed_dpvd.py",)
 _PRETRAINING = "tests/trainers/runs/test_pretraining.py"
 _CELLS = "tests/trainers/ermis/test_ermis_cells.py"
+_LAYERS = "tests/layers/test_variational_dropout.py"
 
 MUTANTS = (
     fault(
@@ -45,6 +46,56 @@ MUTANTS = (
         "self.kl_weight * (self.num_examples",
         "The divergence drowns the loss.",
         ("tests/layers/test_variational_dropout.py",),
+    ),
+    fault(
+        "bound-on-alpha-not-kept",
+        "tfdpnorm/layers/variational_dropout.py",
+        "tf.stop_gradient(tf.minimum(log_noise, most) - log_noise)",
+        "tf.stop_gradient(0.0 * log_noise)",
+        "Weights have more noise than max_alpha.",
+        tests_in(_LAYERS, "test_no_alpha_exceeds_its_bound"),
+    ),
+    fault(
+        "bound-on-alpha-with-a-gradient",
+        "tfdpnorm/layers/variational_dropout.py",
+        "tf.stop_gradient(tf.minimum(log_noise, most) - log_noise)",
+        "(tf.minimum(log_noise, most) - log_noise)",
+        "The layer and the rule of its clipped sums have other gradients.",
+        tests_in(
+            "tests/gradients/rules/test_variational_dropout_rule.py", "test_dense_equals_the_loop"
+        ),
+    ),
+    fault(
+        "divergence-draws-bounded-weights-to-0",
+        "tfdpnorm/layers/variational_dropout.py",
+        "self._bounded(log_variance - tf.stop_gradient(log_variance - log_alpha))",
+        "self._bounded(log_alpha)",
+        "At the bound the divergence has a gradient by the means that it has not.",
+        tests_in(_LAYERS, "test_the_divergence_has_its_own_derivative_by_the_means"),
+    ),
+    fault(
+        "bound-on-public-noise-not-kept",
+        "tfdpnorm/layers/variational_dropout.py",
+        "if self.max_alpha is None:\n                return variance",
+        "if True:\n                return variance",
+        "Weights have more noise than max_alpha where it is public.",
+        tests_in(_LAYERS, "test_no_alpha_exceeds_its_bound"),
+    ),
+    fault(
+        "alpha-is-the-rate",
+        "tfdpnorm/layers/variational_dropout.py",
+        "return rate / (1 - rate)",
+        "return rate",
+        "A dropout rate has another variance than that of dropout.",
+        tests_in(_LAYERS, "test_dropout_of_a_rate_has_the_variance_alpha"),
+    ),
+    fault(
+        "dropout-left-out",
+        "trainers/runs/build.py",
+        "return {} if kind is None else dict(dropout=kind, dropout_rate=spec.dropout_rate)",
+        "return {}",
+        "Runs with dropout have none.",
+        tests_in(_CELLS, "test_dropout_multiplies_the_inputs_of_each_layer"),
     ),
     fault(
         "printed-noise-without-clip",

@@ -20,7 +20,9 @@ from tfdpnorm.layers.variational_dropout import (
     VariationalDropout,
     VariationalDropoutConv2D,
     VariationalDropoutDense,
+    alpha_of_rate,
     kl_to_log_uniform,
+    rate_of_alpha,
 )
 from tfdpnorm.layers.weight_noise import WeightNoise, with_weight_noise
 from tfdpnorm.layers.weight_standardized_conv2d import WeightStandardizedConv2D
@@ -45,10 +47,12 @@ __all__ = [
     "VariationalDropoutDense",
     "WeightNoise",
     "WeightStandardizedConv2D",
+    "alpha_of_rate",
     "joint_pass",
     "kl_to_log_uniform",
     "prune",
     "pull_back",
+    "rate_of_alpha",
     "record_pass",
     "sparsity_report",
     "use_pass",

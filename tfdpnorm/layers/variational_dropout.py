@@ -1,7 +1,8 @@
-"""The divergence of a normal posterior of a weight from the log-uniform prior."""
+"""Variational dropout: layers, their divergence from the log-uniform prior, dropout rates."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
@@ -43,6 +44,56 @@ def kl_to_log_uniform(log_alpha: tf.Tensor) -> tf.Tensor:
     return _K1 * tf.math.sigmoid(-(_K2 + _K3 * log_alpha)) + low
 
 
+def alpha_of_rate(rate: float) -> float:
+    """Returns alpha = p / (1 - p) of Gaussian noise with the variance of dropout at the rate p.
+
+    Dropout multiplies inputs by 0 with probability p and by 1 / (1 - p) otherwise, Gaussian dropout
+    by N(1, alpha): both have mean 1 and variance alpha. So has a weight theta of N(phi, alpha
+    phi^2) relative to phi, as in `VariationalDropoutDense`. `keras.layers.Dropout(p)` and
+    `keras.layers.GaussianDropout(p)` take the rate.
+
+    Args:
+        rate: p, at least 0 and below 1.
+
+    Returns:
+        alpha, a float from 0; 1 for p = 0.5.
+
+    Raises:
+        ValueError: for another rate.
+
+    Example:
+        ::
+
+            layer = VariationalDropoutDense(
+                10, noise="fixed", initial_log_alpha=math.log(alpha_of_rate(0.2))
+            )
+
+    Reference:
+        Srivastava et al. (2014), "Dropout: a simple way to prevent neural networks from
+        overfitting", Section 10; Ermis and Cemgil (2017), equation 7.
+    """
+    rate = arguments.nonnegative("rate", rate)
+    if rate >= 1:
+        raise arguments.refusal("rate", "at least 0 and below 1", rate)
+    return rate / (1 - rate)
+
+
+def rate_of_alpha(alpha: float) -> float:
+    """Returns the dropout rate p = alpha / (1 + alpha): the inverse of `alpha_of_rate`.
+
+    Args:
+        alpha: Variance of the noise that multiplies, >= 0.
+
+    Returns:
+        p, a float from 0 to below 1.
+
+    Raises:
+        ValueError: for another alpha.
+    """
+    alpha = arguments.nonnegative("alpha", alpha)
+    return alpha / (1 + alpha)
+
+
 NOISES = ("learnt", "fixed", "public")
 ALPHA_PER = ("weight", "neuron", "layer")
 TEST_WEIGHTS = ("mean", "sampled")
@@ -64,6 +115,7 @@ class VariationalDropout(LossOfWeights, SavesAllVariables):
         noise: str = "learnt",
         alpha_per: str = "weight",
         initial_log_alpha: float = -3.0,
+        max_alpha: float | None = None,
         num_examples: int | None = None,
         kl_weight: float = 1.0,
         test_weights: str = "mean",
@@ -79,6 +131,15 @@ class VariationalDropout(LossOfWeights, SavesAllVariables):
                 "alpha = zeta^2 / phi^2 differs from weight to weight. Leave alpha_per out."
             )
         self.initial_log_alpha = arguments.finite("initial_log_alpha", initial_log_alpha)
+        if max_alpha is not None:
+            max_alpha = arguments.positive("max_alpha", max_alpha)
+            if noise != "public" and initial_log_alpha > math.log(max_alpha):
+                raise ValueError(
+                    f"Expected initial_log_alpha of at most log(max_alpha) = "
+                    f"{math.log(max_alpha):.4g}, got {initial_log_alpha:.4g}. Begin with less "
+                    "noise."
+                )
+        self.max_alpha = max_alpha
         if num_examples is not None:
             num_examples = arguments.whole("num_examples", num_examples, at_least=1)
         self.num_examples = num_examples
@@ -129,22 +190,48 @@ class VariationalDropout(LossOfWeights, SavesAllVariables):
 
     def noise_variance(self) -> tf.Tensor:
         """zeta^2 of the weights, float32 (float64 for such a layer): broadcasts to `kernel`."""
+        square = tf.square(_stored(self.kernel))
         if self.noise == "public":
-            return tf.square(_stored(self.noise_stddev))
+            variance = tf.square(_stored(self.noise_stddev))
+            if self.max_alpha is None:
+                return variance
+            return tf.minimum(variance, tf.stop_gradient(self.max_alpha * square))
         if self.noise_is_tied:
-            return tf.exp(_stored(self.noise_log_alpha)) * tf.square(_stored(self.kernel))
-        return tf.exp(_stored(self.noise_log_variance))
+            return tf.exp(self._bounded(_stored(self.noise_log_alpha))) * square
+        return tf.exp(self._bounded(_stored(self.noise_log_variance), _log(square)))
+
+    def _bounded(self, log_noise, log_square=0.0):
+        """log alpha, or log zeta^2 beside log phi^2, with alpha up to `max_alpha`.
+
+        Its gradient is that without the bound, taken at the bound: phi has none through it, and
+        noise at the bound can grow less again. What a row contributes stays linear in what comes
+        back to it, as the rule of the clipped sums has it.
+        """
+        if self.max_alpha is None:
+            return log_noise
+        most = math.log(self.max_alpha) + log_square
+        return log_noise + tf.stop_gradient(tf.minimum(log_noise, most) - log_noise)
 
     def log_alpha(self) -> tf.Tensor:
         """Returns log alpha = log(zeta^2 / phi^2) of each weight, a tensor of `kernel`'s shape."""
         kernel = _stored(self.kernel)
         if self.noise_is_tied:
-            return tf.broadcast_to(_stored(self.noise_log_alpha), kernel.shape)
+            return tf.broadcast_to(self._bounded(_stored(self.noise_log_alpha)), kernel.shape)
         if self.noise == "public":
-            log_variance = 2 * tf.math.log(_stored(self.noise_stddev))
-        else:
-            log_variance = _stored(self.noise_log_variance)
-        return log_variance - tf.math.log(tf.square(kernel) + _LEAST_SQUARE)
+            return self._log_alpha_of(2 * tf.math.log(_stored(self.noise_stddev)), kernel)
+        return self._log_alpha_of(_stored(self.noise_log_variance), kernel)
+
+    def _log_alpha_of(self, log_variance, kernel):
+        """log alpha for a zeta^2 of its own; phi has no gradient where it is at its bound.
+
+        There the divergence depends on phi no more. A gradient as without the bound would draw all
+        small weights to 0.
+        """
+        log_alpha = log_variance - _log(tf.square(kernel))
+        if self.max_alpha is None:
+            return log_alpha
+        at_bound = self._bounded(log_variance - tf.stop_gradient(log_variance - log_alpha))
+        return tf.where(log_alpha > math.log(self.max_alpha), at_bound, log_alpha)
 
     def kl_loss(self) -> tf.Tensor:
         """`kl_weight` / N times the divergence of all weights from the log-uniform prior, a scalar.
@@ -156,9 +243,8 @@ class VariationalDropout(LossOfWeights, SavesAllVariables):
             return scale * tf.reduce_sum(kl_to_log_uniform(self.log_alpha()))
         stddev, kernel = _stored(self.noise_stddev), _stored(self.kernel)
         has_noise = stddev > 0
-        log_alpha = 2 * tf.math.log(tf.where(has_noise, stddev, tf.ones_like(stddev)))
-        log_alpha -= tf.math.log(tf.square(kernel) + _LEAST_SQUARE)
-        total = tf.reduce_sum(kl_to_log_uniform(log_alpha))
+        log_variance = 2 * tf.math.log(tf.where(has_noise, stddev, tf.ones_like(stddev)))
+        total = tf.reduce_sum(kl_to_log_uniform(self._log_alpha_of(log_variance, kernel)))
         return tf.where(has_noise, scale * total, tf.zeros_like(total))
 
     def moments(self, inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -248,6 +334,7 @@ class VariationalDropout(LossOfWeights, SavesAllVariables):
             "noise": self.noise,
             "alpha_per": self.alpha_per,
             "initial_log_alpha": self.initial_log_alpha,
+            "max_alpha": self.max_alpha,
             "num_examples": self.num_examples,
             "kl_weight": self.kl_weight,
             "test_weights": self.test_weights,
@@ -289,6 +376,9 @@ class VariationalDropoutDense(VariationalDropout, keras.layers.Dense):
         alpha_per: "weight", "neuron" (one log alpha for each unit) or "layer".
         initial_log_alpha: log alpha in the beginning. With a zeta for each weight, all zeta^2 begin
             at alpha times the mean square of the kernel.
+        max_alpha: Bound on the alpha of each weight, > 0: 1 is that of Kingma et al., a dropout
+            rate of 0.5 (`rate_of_alpha`). A zeta that is larger counts as sqrt(max_alpha) |phi|,
+            in training, testing and the divergence. None for no bound.
         num_examples: N, the number of training examples, by which the divergence is divided: the
             loss is a mean over examples. None leaves the divergence out.
         kl_weight: Factor on the divergence, >= 0.
@@ -359,6 +449,11 @@ class VariationalDropoutConv2D(VariationalDropout, keras.layers.Conv2D):
             padding=self.padding.upper(),
             dilations=self.dilation_rate,
         )
+
+
+def _log(square):
+    """log phi^2, finite for a weight that is exactly 0."""
+    return tf.math.log(square + _LEAST_SQUARE)
 
 
 def _stored(variable):

@@ -50,6 +50,7 @@ def dense_layers(
     normalize,
     activation="relu",
     kernel_initializer="glorot_uniform",
+    dropped=None,
 ):
     """Dense layers "dense1", "dense2", ..., each normalised and activated, then the logits.
 
@@ -60,6 +61,8 @@ def dense_layers(
         normalize: A `Normalizer`.
         activation: Name of a Keras activation.
         kernel_initializer: Name of a Keras initializer.
+        dropped: Function from the inputs of a layer and its name to these with dropout; None
+            without dropout.
 
     Returns:
         float32 logits [rows, num_classes].
@@ -74,6 +77,7 @@ def dense_layers(
             kernel_initializer=kernel_initializer,
             name=name,
         )
+        x = x if dropped is None else dropped(x, name)
         return normalize(layer(normalize.prepared(x, name)), name)
 
     for index, units in enumerate(hidden_units, start=1):

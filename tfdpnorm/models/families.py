@@ -8,7 +8,7 @@ from tensorflow import keras
 
 from tfdpnorm.arguments import choice, integer, refusal
 from tfdpnorm.keras_compat.layers import not_equal
-from tfdpnorm.layers import RandomPatchFeatures, WeightStandardizedConv2D
+from tfdpnorm.layers import RandomPatchFeatures, WeightStandardizedConv2D, alpha_of_rate
 from tfdpnorm.models.blocks import (
     SinusoidalPositions,
     convolution,
@@ -22,12 +22,39 @@ from tfdpnorm.models.registry import check_image_shape, family
 
 
 @family("mlp", (784,), last_hidden=lambda hidden_units, **_: f"dense{len(hidden_units)}")
-def mlp(x, normalize, num_classes, hidden_units=(1000,), activation="relu"):
+def mlp(
+    x,
+    normalize,
+    num_classes,
+    hidden_units=(1000,),
+    activation="relu",
+    dropout="none",
+    dropout_rate=0.5,
+):
     """Dense layers of `hidden_units`, each normalised and activated, then the logits.
 
     795,010 parameters with the defaults, the network of Ermis and Cemgil (2017), Section 5.
+
+    Args:
+        x: Rows.
+        normalize: `Normalizer`.
+        num_classes: Number of logits.
+        hidden_units: Units of each layer before the logits.
+        activation: Name of a Keras activation.
+        dropout: Noise that multiplies the inputs of each layer in training (their equation 7):
+            "none"; "binary", 0 with probability p and else 1 / (1 - p); "gaussian", N(1, p / (1 -
+            p)).
+        dropout_rate: p, see `tfdpnorm.layers.alpha_of_rate`.
     """
-    return dense_layers(x, hidden_units, num_classes, normalize, activation)
+    kinds = {"binary": keras.layers.Dropout, "gaussian": keras.layers.GaussianDropout}
+    choice("dropout", dropout, ("none", *kinds))
+    alpha_of_rate(dropout_rate)  # which refuses what is none
+
+    def dropped(x, name):
+        return kinds[dropout](dropout_rate, name=f"{name}_dropout")(x)
+
+    with_dropout = {} if dropout == "none" else {"dropped": dropped}
+    return dense_layers(x, hidden_units, num_classes, normalize, activation, **with_dropout)
 
 
 @family("lenet_300_100", (28, 28, 1), last_hidden="dense2")
@@ -257,7 +284,7 @@ def _residual_stages(x, block, width, blocks, num_classes, normalize):
 
 
 @family("resnet9", (32, 32, 3), smallest=16)
-def resnet9(x, normalize, num_classes, scale_norm=False, order="conv_norm_act"):
+def resnet9(x, normalize, num_classes, scale_norm=False, order="conv_norm_act", width=64):
     """ResNet-9: two residual blocks of two convolutions between four plain ones.
 
     conv 64; conv 128 and pool; residual [128, 128]; conv 256 and pool; conv 256 and pool; residual
@@ -271,11 +298,13 @@ def resnet9(x, normalize, num_classes, scale_norm=False, order="conv_norm_act"):
         num_classes: Number of logits.
         scale_norm: Whether `ScaleNorm` follows each residual addition.
         order: "conv_norm_act" as in the authors' code, or "conv_act_norm" as in the paper's text.
+        width: Channels of the first convolution; those of the others are in proportion.
 
     Reference:
         Klause et al. (2022), Figure 1 and Appendix C.
     """
     choice("order", order, ("conv_norm_act", "conv_act_norm"))
+    integer("width", width, at_least=1, wrong_type=ValueError)
 
     def activated(x, name):
         return keras.layers.Activation(mish, name=f"{name}_mish")(x)
@@ -296,12 +325,12 @@ def resnet9(x, normalize, num_classes, scale_norm=False, order="conv_norm_act"):
         path = block(block(x, filters, f"{name}_conv1"), filters, f"{name}_conv2")
         return normalize.added(path, x, name, scale_norm)
 
-    x = block(x, 64, "conv1")
-    x = block(x, 128, "conv2", pool=True)
-    x = residual(x, 128, "residual1")
-    x = block(x, 256, "conv3", pool=True)
-    x = block(x, 256, "conv4", pool=True)
-    x = residual(x, 256, "residual2")
+    x = block(x, width, "conv1")
+    x = block(x, 2 * width, "conv2", pool=True)
+    x = residual(x, 2 * width, "residual1")
+    x = block(x, 4 * width, "conv3", pool=True)
+    x = block(x, 4 * width, "conv4", pool=True)
+    x = residual(x, 4 * width, "residual2")
     # Halves that share their middle row or column where their number is odd.
     sizes, strides = [-(-n // 2) for n in x.shape[1:3]], [n // 2 for n in x.shape[1:3]]
     if max(sizes) > 1:  # pooling over single pixels has a wrong second derivative in TensorFlow

@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+class _Kept:
+    """The variables of each variable; `NAdam.variables` has them as well.
+
+    No dict of the optimizer: Keras 2 would write that into its checkpoints, and cannot.
+    """
+
+    def __init__(self) -> None:
+        self.of = {}
+
+
 @keras.utils.register_keras_serializable("tfdpnorm")
 class NAdam(keras.optimizers.SGD):
     """Adam with Nesterov momentum, which grows from beta_1 / 2 to beta_1.
@@ -50,16 +60,16 @@ class NAdam(keras.optimizers.SGD):
         super().__init__(learning_rate, name=name, **kwargs)  # SGD keeps nothing of its own
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
         self.momentum_decay = momentum_decay
-        self._kept = {}
+        self._kept = _Kept()
 
     def build(self, var_list: Sequence[tf.Variable]) -> None:
         """Makes the means of gradients and of their squares, and the product of momenta so far."""
         super().build(var_list)
         for variable in var_list:
-            if raw(variable).ref() in self._kept:  # Keras 2 builds at each step
+            if raw(variable).ref() in self._kept.of:  # Keras 2 builds at each step
                 continue
             # One product for each variable, since Keras steps them one by one, in any order.
-            self._kept[raw(variable).ref()] = (
+            self._kept.of[raw(variable).ref()] = (
                 self.add_variable_from_reference(variable, "mean"),
                 self.add_variable_from_reference(variable, "square"),
                 self.add_variable(shape=(), initializer="ones", name="momenta"),
@@ -73,7 +83,7 @@ class NAdam(keras.optimizers.SGD):
         dtype = variable.dtype
         gradient = tf.cast(tf.convert_to_tensor(gradient), dtype)
         rate = tf.cast(self.learning_rate if learning_rate is None else learning_rate, dtype)
-        mean, square, momenta = map(raw, self._kept[variable.ref()])
+        mean, square, momenta = map(raw, self._kept.of[variable.ref()])
         step = tf.cast(self.iterations, dtype) + 1.0
         momentum, next_momentum = (
             self.beta_1 * (1 - 0.5 * 0.96 ** (t * self.momentum_decay)) for t in (step, step + 1)

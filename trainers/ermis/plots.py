@@ -164,7 +164,7 @@ def plot_table(records, path, title, networks=()):
             else:
                 grid[y][x].remove()
     note = captions.note("mean", records, False)
-    figures.entitle(figure, title, f"{note} Crosses: dpvd-zcdp, claimed by the paper.")
+    figures.entitle(figure, title, f"{note}\nCrosses: dpvd-zcdp, claimed by the paper.")
     return figures.save(figure, path)
 
 
@@ -192,4 +192,5 @@ PLOTS = {
     "ermis_figure2": plot_progress,
     "ermis_figure4": plot_progress,
     "ermis_figure5": plot_options,
+    "ermis_settings": plot_table,
 }

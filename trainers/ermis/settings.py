@@ -1,6 +1,7 @@
 """The settings of Ermis & Cemgil (2017), and ours where theirs are silent or do not train."""
 
 from trainers.ermis.published import INF
+from trainers.specs.private import DROPOUTS
 
 # Section 5. The lot of DIGITS is 100 of 1439, though the paper accounts with nu = 0.05.
 PAPER = {
@@ -12,6 +13,7 @@ LAYERS = 2  # hidden and logits, each with its bias: the paper clips each at C =
 CLIP = 2.0
 # The whole divergence takes all weights to 0 where their noise is as large as they are.
 KL_WEIGHT = 0.02
+DROPOUT_RATE = 0.2  # p of noise on inputs, for which the paper states none
 
 _RATE = dict(
     learning_rate_schedule="power",
@@ -60,6 +62,8 @@ def private_settings(dataset, row, model, calibrated_by, epsilon):
         if row == "dpvd":
             ours = {"kl_weight": KL_WEIGHT, **ours}
     shared = dict(_SHARED, search="the paper's; not searched")
+    if row in DROPOUTS:
+        shared |= dict(dropout_rate=DROPOUT_RATE)
     return shared | paper_settings(dataset, row) | ours
 
 

@@ -12,9 +12,13 @@ from trainers.klause.settings import (
     NON_PRIVATE,
     NON_PRIVATE_PAPER,
     NORMS_TABLE,
+    OPTIONS,
     PAPER,
+    PAPER_IMAGE_SIZES,
+    PAPER_OPTIONS,
     STANDARDIZED_BY,
     WIDE,
+    WIDE_TABLE,
     private_settings,
 )
 from trainers.report.tables import TableForm
@@ -50,12 +54,17 @@ def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", option
     """
     experiment, table = _TABLES.get((dataset, model), ("klause_others", {}))
     ours = private_settings(dataset, model, norm)
-    given = given_names(settings)
+    given = [*given_names(settings), "model_options"]
     settings = {"delta": paper.DELTA, **with_changes(ours, settings)}
-    options = _options(model, norm, scale_norm, options)
+    our_options = {} if is_at_papers_scale() else OPTIONS.get((dataset, model), {})
+    options = _options(model, norm, scale_norm, {**our_options, **_chosen(options)})
     # Epsilon at another delta, or another network, would not compare to the paper's figure. The
     # order of layers may be that of the paper's text or that of the authors' code.
-    own = {name for name in options if name not in _AS_IN_THE_PAPER}
+    own = {
+        name: value
+        for name, value in options.items()
+        if name not in _AS_IN_THE_PAPER and our_options.get(name) != value
+    }
     as_in_the_paper = norm == "group" and options["groups"] == GROUPS[model] and not own
     as_in_the_paper &= settings["delta"] == paper.DELTA
     as_in_the_paper &= not settings.get("held_out")  # other examples than the paper's
@@ -63,7 +72,7 @@ def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", option
     made = PrivateSpec(
         **{
             "experiment": experiment,
-            "network": _network(dataset, model, norm, options, _marks(settings, ours)),
+            "network": _network(dataset, model, norm, options, own, _marks(settings, ours)),
             "column": column_of_privacy(epsilon, settings.get("noise_multiplier")),
             "paper_value": published if as_in_the_paper else None,
             "model_options": tuple(options.items()),
@@ -76,9 +85,12 @@ def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", option
     )
     length = LENGTH_NOT_STATED if PAPER[model] is WIDE else EPOCHS[dataset]
     if is_at_papers_scale() and "standardized_by" not in options:
-        own = (*made.model_options, ("standardized_by", STANDARDIZED_BY[dataset]))
-        made = dataclasses.replace(made, model_options=own)
-    return with_scale(made, {"epochs": length, **PAPER[model]}, given)
+        standardized = (*made.model_options, ("standardized_by", STANDARDIZED_BY[dataset]))
+        made = dataclasses.replace(made, model_options=standardized)
+    theirs = {"epochs": length, **PAPER[model], "model_options": PAPER_OPTIONS.get(model, {})}
+    if made.image_size is not None:
+        theirs["image_size"] = PAPER_IMAGE_SIZES[dataset]
+    return with_scale(made, theirs, given)
 
 
 def non_private_spec(dataset, model, *, scale_norm=False, norm="batch", options=(), **settings):
@@ -90,7 +102,7 @@ def non_private_spec(dataset, model, *, scale_norm=False, norm="batch", options=
     made = NonPrivateSpec(
         **{
             "experiment": "klause_appendix_b",
-            "network": _network(dataset, model, "group", options, [norm]),
+            "network": _network(dataset, model, "group", options, options, [norm]),
             "column": column_of_privacy(math.inf),
             "paper_value": published if norm == "batch" else None,
             "model_options": tuple(options.items()),
@@ -123,6 +135,23 @@ def norms_cells():
     return [dataclasses.replace(s, experiment="klause_norms", paper_value=None) for s in specs]
 
 
+def wide_cells():
+    """Ours: the smallest wide network on shrunk images, with and without ScaleNorm.
+
+    Two cores can train it for as many updates as show whether ScaleNorm leads, and when.
+    """
+    options = dict(depth=16, width=1)
+    specs = [
+        spec("cifar10", "wide_resnet", 8.0, scale_norm=scaled, options=options, **WIDE_TABLE)
+        for scaled in (True, False)
+    ]
+    names = ("cifar10-wrn_16_1-scale_norm-16px", "cifar10-wrn_16_1-16px")
+    return [
+        dataclasses.replace(s, experiment="klause_wide", network=name)
+        for s, name in zip(specs, names, strict=True)
+    ]
+
+
 def appendix_b_cells():
     """The specs of Appendix B, ScaleNorm first."""
     return [
@@ -147,10 +176,14 @@ def _all_cells(table):
 
 def _options(model, norm, scale_norm, options):
     """The options of the model; what it has not, or what has no effect, is refused."""
-    chosen = {name: value for name, value in dict(options).items() if value is not None}
+    chosen = _chosen(options)
     if chosen:
         _check_options(model, norm, scale_norm, chosen)
     return {"scale_norm": scale_norm, "groups": GROUPS[model], **chosen}
+
+
+def _chosen(options):
+    return {name: value for name, value in dict(options).items() if value is not None}
 
 
 def _check_options(model, norm, scale_norm, chosen):
@@ -173,14 +206,14 @@ def _check_options(model, norm, scale_norm, chosen):
     models.check_groups(chosen.get("groups", -1))
 
 
-def _network(dataset, model, norm, options, more):
+def _network(dataset, model, norm, options, own, more):
     """The row of a table: what is trained on what, and in what it differs from our cells."""
     marks = [
         "scale_norm" if options["scale_norm"] else "",
         "" if norm == "group" else norm,
         "" if options["groups"] == GROUPS[model] else f"{options['groups']}_groups",
         *(str(options[name]) for name in ("order",) if name in options),
-        *(f"{name}_{options[name]}" for name in ("depth", "width") if name in options),
+        *(f"{name}_{options[name]}" for name in ("depth", "width") if name in own),
         "standardized" if "standardized_by" in options else "",
         *more,
     ]
@@ -196,7 +229,9 @@ def _marks(settings, ours):
     other_rows = rows is not None and settings["public_dataset"] != rows
     plateau = settings.get("plateau", "none")
     weight = settings.get("pull_back_weight", "auto")
+    size = settings.get("image_size")
     return [
+        "" if size == ours.get("image_size") else f"{size}px",
         "" if kept[0] == kept[1] else f"{count}_{kind}_views",
         "" if statistics == "public" else statistics,
         "stopped" if settings.get("statistics_gradient") == "stop" else "",
@@ -217,6 +252,15 @@ def _by_cell(table):
     }
 
 
+def _minutes():
+    """Dict from the row of a cell to the paper's training time."""
+    return {
+        spec(dataset, model, 1.0, scale_norm=scale_norm).network: time
+        for (dataset, model), time in paper.MINUTES_OF_TABLE2.items()
+        for scale_norm in (True, False)
+    }
+
+
 EXPERIMENTS = {
     "klause_table1": lambda: _cells(paper.TABLE1, "klause_table1"),
     # Its ResNet-9 is that of Table 1, which is not trained again.
@@ -226,6 +270,7 @@ EXPERIMENTS = {
     "klause_table4": lambda: _cells(paper.TABLE4, "klause_table1"),
     "klause_appendix_b": appendix_b_cells,
     "klause_norms": norms_cells,
+    "klause_wide": wide_cells,
 }
 
 
@@ -235,7 +280,7 @@ def forms():
     return {
         **dict.fromkeys(EXPERIMENTS, TableForm(summary="median")),
         "klause_table1": TableForm(summary="median", top5=_by_cell(paper.TABLE1_TOP5)),
-        "klause_table2": TableForm(summary="median", minutes=True),
+        "klause_table2": TableForm(summary="median", minutes=_minutes()),
         "klause_table4": TableForm(
             summary="best",
             paper=best,

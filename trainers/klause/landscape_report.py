@@ -80,7 +80,26 @@ def landscape_table(with_scale_norm, without):
         _command(flag, record)
         for flag, record in zip(("with_scale_norm", "without_scale_norm"), pair, strict=True)
     )
-    return "\n\n".join(("Made from 2 records, by", "\n".join(commands), made, _method(pair)))
+    parts = ("Made from 2 records, by", "\n".join(commands), made, _claim(pair), _method(pair))
+    return "\n\n".join(parts)
+
+
+def _claim(pair):
+    """Whether two records show the paper's smoother landscape, in words."""
+    signs, said = [], []
+    for name, key in (("trace", "trace"), ("largest eigenvalue", "largest_eigenvalue")):
+        first, second = (record[key] for record in pair)
+        difference = first["value"] - second["value"]
+        clear = abs(difference) > 2 * math.hypot(first["error"], second["error"])
+        signs.append(math.copysign(1, difference) if clear else 0)
+        word = {1: "larger", -1: "smaller", 0: "no other beyond two standard errors"}[signs[-1]]
+        said.append(f"the {name} with ScaleNorm is {word}")
+    verdict = "Contradicted here" if 1 in signs else "Not confirmed here"
+    verdict = "Confirmed here" if signs == [-1, -1] else verdict
+    return (
+        "**The paper: ScaleNorm smooths the loss landscape, with a smaller trace and largest "
+        f"eigenvalue.** {verdict}: {', '.join(said)}. This is one pair of networks."
+    )
 
 
 def _method(pair):

@@ -3,7 +3,6 @@
 import collections
 import math
 import statistics
-from collections.abc import Callable
 from typing import NamedTuple
 
 from tfdpnorm.privacy.rounding import ceil_text
@@ -25,19 +24,18 @@ class TableForm(NamedTuple):
         top5: Dict from a cell to the paper's figure (or None) for the label among the five largest
             logits, which is shown as well.
         by_top5: Cells of which that is shown in place of the accuracy.
-        minutes: Whether a column has the median wall time of a network's runs.
+        minutes: Dict from a network to the paper's training time, in words: two more columns have
+            it, and the median wall time of our runs, with their devices. None for no such columns.
         errors: Dict from a cell to the paper's standard error; ours are standard errors, too, in
             place of deviations. None for deviations, and no errors of the paper.
-        notes: Function from the records to sentences that stand below the table, a list.
     """
 
     summary: str = "mean"
     paper: dict | None = None
     top5: dict | None = None
     by_top5: tuple = ()
-    minutes: bool = False
+    minutes: dict | None = None
     errors: dict | None = None
-    notes: Callable[[list], list] = lambda records: []
 
     def field(self, cell):
         """The field of the records whose accuracies stand for a cell."""
@@ -120,7 +118,7 @@ def experiment_table(records, networks=(), more=None, form=None):
         ValueError: if there are none.
     """
     form = form or TableForm()
-    more = {**(more or {}), **(_minutes(records) if form.minutes else {})}
+    more = {**(more or {}), **(_minutes(records, form.minutes) if form.minutes else {})}
     cells = by_cell(records, networks)
     rows = list(dict.fromkeys(network for network, _ in cells))
     columns = sorted({column for _, column in cells}, key=_column_order)
@@ -163,18 +161,22 @@ def public_knowledge(records):
     )
 
 
-def _minutes(records):
-    """A further column: the median wall time of each network's runs.
+def _minutes(records, theirs):
+    """Two further columns: the median wall time of each network's runs, and the paper's.
 
     That of a resumed run is not known: its record has the time since it was last resumed. What a
     network costs is for `benchmarks/`: runs of a sweep share the machine.
     """
-    seconds = collections.defaultdict(list)
+    seconds, devices = collections.defaultdict(list), collections.defaultdict(dict)
     for record in records:
+        devices[record["network"]][record["device"] or "device not recorded"] = None
         if not record["resumes"]:
             seconds[record["network"]].append(record["seconds"])
-    of_network = {name: f"{statistics.median(s) / 60:.0f}" for name, s in seconds.items()}
-    return {"minutes a run, beside others": of_network}
+    of_network = {
+        name: f"{statistics.median(s) / 60:.0f} on {' and '.join(devices[name])}"
+        for name, s in seconds.items()
+    }
+    return {"minutes a run, beside others": of_network, "paper: minutes": theirs}
 
 
 def _entry(records, form):

@@ -13,6 +13,7 @@ from tfdpnorm.privacy import PrivacyBudget, make_plan
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.training import make_private
 from trainers.ermis.readings import NEAREST
+from trainers.specs.private import DROPOUTS
 
 
 def build_network(spec, data, **options):
@@ -34,13 +35,22 @@ def build_network(spec, data, **options):
             norm=spec.norm,
             num_classes=data.num_classes,
             input_shape=data.train_x.shape[1:],
-            **{**dict(spec.model_options), **data.model_options, **options},
+            **{**dict(spec.model_options), **data.model_options, **_dropout(spec), **options},
         )
     if getattr(spec, "method", None) == "dpvd":
         return with_variational_dropout(
-            network, noise="public", num_examples=data.num_examples, kl_weight=spec.kl_weight
+            network,
+            noise="public",
+            num_examples=data.num_examples,
+            **_fields(spec, "kl_weight", "max_alpha"),
         )
     return network
+
+
+def _dropout(spec):
+    """The options of a network whose inputs of layers are multiplied by noise, a dict."""
+    kind = DROPOUTS.get(getattr(spec, "method", None))
+    return {} if kind is None else dict(dropout=kind, dropout_rate=spec.dropout_rate)
 
 
 def build_private(spec, data, *, steps, augmentation=None, accountant=None, **more):

@@ -338,6 +338,9 @@ def row_maker(spec, train):
 
 def image_shape(spec, own):
     """The shape that the images of a set, of shape `own`, have for a spec's network."""
+    size = getattr(spec, "image_size", None)
+    if size is not None:
+        return (size, size, *own[2:])
     return own if spec.model in _TAKE_SMALL_IMAGES else _IMAGE_SHAPES.get(spec.dataset, own)
 
 

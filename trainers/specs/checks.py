@@ -150,9 +150,15 @@ def check_method(spec):
             "Expected optimizer='sgd' and momentum=0 with method='dpvd', whose noise is that "
             f"of such updates, got {spec.optimizer!r} and {spec.momentum!r}."
         )
-    if spec.kl_weight and spec.method != "dpvd":
+    for name in ("kl_weight", "max_alpha"):
+        if getattr(spec, name) and spec.method != "dpvd":
+            raise ValueError(
+                f"Expected {name} with method='dpvd', got method={spec.method!r}. Leave it out."
+            )
+    if spec.method in ("dropout", "gaussian_dropout") and spec.model != "mlp":
         raise ValueError(
-            f"Expected kl_weight with method='dpvd', got method={spec.method!r}. Leave it out."
+            f"Expected model='mlp' with method={spec.method!r}, got model={spec.model!r}. Choose "
+            "another method."
         )
     if spec.reading == "as_printed":
         _check_as_printed(spec)
@@ -168,6 +174,7 @@ def _check_as_printed(spec):
         "learning_rate_schedule": "power",
         "learning_rate_round": "update",
         "clipping": "per_layer",
+        "max_alpha": None,
     }
     other = {name: getattr(spec, name) for name in ours if getattr(spec, name) != ours[name]}
     if other:

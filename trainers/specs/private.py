@@ -25,7 +25,9 @@ from trainers.specs.training import IS_TRAINED, SOLVED, TrainingSpec
 PLATEAUS = ("none", "private", "public", "test")
 VIEWS = ("moved", "random")
 # Methods of Ermis & Cemgil (2017), Table 1.
-VARIATIONAL_METHODS = ("dpvd", "svi", "dpsgd", "none")
+VARIATIONAL_METHODS = ("dpvd", "svi", "dpsgd", "dropout", "gaussian_dropout", "none")
+# Of these, those with noise that multiplies the inputs of each layer, by the kind of the noise.
+DROPOUTS = {"dropout": "binary", "gaussian_dropout": "gaussian"}
 # Of their method "dpvd": with a guarantee, or Algorithm 1 to the letter, without any.
 READINGS = ("sound", "as_printed")
 # Groups of options that a program may leave out.
@@ -39,7 +41,7 @@ STATISTICS_AND_ROWS = (
     "pull_back_weight",
     "pull_back",
 )
-VARIATIONAL = ("clipping", "prior_stddev", "kl_weight")
+VARIATIONAL = ("clipping", "prior_stddev", "kl_weight", "max_alpha", "dropout_rate")
 IMPORTED = (
     "trainable",
     "batch_norm",
@@ -296,7 +298,8 @@ class PrivateSpec(TrainingSpec):
     method: str = option(
         "dpsgd",
         "dpvd: variational dropout; svi: the same without dropout, a point estimate under a normal "
-        "prior; dpsgd: Abadi et al. (2016); none: without privacy.",
+        "prior; dpsgd: Abadi et al. (2016); dropout and gaussian_dropout: the same with noise that "
+        "multiplies the inputs of each layer; none: without privacy.",
         choices=VARIATIONAL_METHODS,
         flag=False,
     )
@@ -325,6 +328,20 @@ class PrivateSpec(TrainingSpec):
         "Of dpvd: factor on the divergence from the log-uniform prior, which is divided by N.",
         check=arguments.nonnegative,
         only_if=when("method", "dpvd"),
+    )
+
+    max_alpha: float | None = option(
+        None,
+        "Of dpvd: bound on alpha = zeta^2 / phi^2 of each weight, 1 for that of Kingma et al. "
+        "(2015); default: no bound.",
+        check=arguments.positive,
+        only_if=when("method", "dpvd"),
+    )
+    dropout_rate: float = option(
+        0.2,
+        "Of dropout and gaussian_dropout: p. The noise has the variance alpha = p / (1 - p).",
+        check=arguments.open_unit,
+        only_if=when("method", *DROPOUTS),
     )
 
     # --- an imported model, trained further: `model` is its file ---

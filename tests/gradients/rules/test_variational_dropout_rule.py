@@ -25,6 +25,10 @@ KINDS = {
     "layer": {"alpha_per": "layer"},
     "fixed": {"noise": "fixed"},
     "public": {"noise": "public"},
+    # Of some weights alpha is less, of others it would be more.
+    "bounded weight": {"max_alpha": 0.1},
+    "bounded neuron": {"alpha_per": "neuron", "max_alpha": 0.1},
+    "bounded public": {"noise": "public", "max_alpha": 0.1},
 }
 
 
@@ -83,7 +87,7 @@ def convolutional_model(shape=(5, 4, 2), **options):
     return model
 
 
-@pytest.mark.slow_cases("neuron", "layer", "public")
+@pytest.mark.slow_cases("neuron", "layer", "public", "bounded public")
 @pytest.mark.parametrize("kind", KINDS)
 def test_dense_equals_the_loop(kind):
     with double_precision():
@@ -91,7 +95,7 @@ def test_dense_equals_the_loop(kind):
         assert_equals_the_loop(model, counts=(0, 1, 7), tolerance=1e-6)
 
 
-@pytest.mark.slow_cases("neuron", "fixed", "public")
+@pytest.mark.slow_cases("neuron", "fixed", "public", "bounded*")
 @pytest.mark.parametrize("kind", KINDS)
 def test_convolution_equals_the_loop(kind):
     with double_precision():

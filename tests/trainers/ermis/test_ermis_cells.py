@@ -6,7 +6,9 @@ import types
 
 import numpy as np
 import pytest
+from tensorflow import keras
 
+from tfdpnorm.data import match_images
 from tfdpnorm.layers import VariationalDropoutDense
 from tfdpnorm.privacy.accountants import dp_sgd_event, epsilon_of
 from tfdpnorm.privacy.rounding import ceil_text
@@ -25,7 +27,11 @@ ERMIS = [name for name in registry.EXPERIMENTS if name.startswith("ermis")]
 
 
 def test_there_are_the_table_and_the_figures():
-    assert ERMIS == ["ermis_table1", *(f"ermis_figure{n}" for n in (1, 2, 4, 5))]
+    assert ERMIS == [
+        "ermis_table1",
+        *(f"ermis_figure{n}" for n in (1, 2, 4, 5)),
+        "ermis_settings",
+    ]
     assert registry.sources("ermis_figure1") == ("ermis_table1",)
     assert registry.sources("ermis_figure5") == ("ermis_figure5",)
 
@@ -250,6 +256,79 @@ def test_digits_are_64_numbers_here(model):
     assert data.train_x.shape == (1437, 8, 8, 1) and 0.9 < data.train_x.max() <= 1
 
 
+def test_images_of_a_known_set_are_brought_to_a_size():
+    whole = load_experiment_data(ermis.spec("digits", "dpsgd", 1.0))
+    small = load_experiment_data(ermis.spec("digits", "dpsgd", 1.0, image_size=4))
+    for name in ("train_x", "test_x"):
+        expected = match_images(getattr(whole, name), (4, 4, 1))
+        np.testing.assert_array_equal(getattr(small, name), expected)
+
+
 def test_a_claim_is_named_as_the_target_that_was_asked_for():
     spec = types.SimpleNamespace(calibrated_by="zcdp", epsilon=0.1)
     assert "which claims epsilon 0.1: no guarantee" in calibrated_to(spec)
+
+
+# --- what the paper names beside its table ---
+
+
+def test_settings_beside_the_table_change_one_thing_each():
+    cells = {spec.cell: spec for spec in registry.cells("ermis_settings")}
+    assert len(cells) == 21
+    assert registry.sources("ermis_settings") == ("ermis_table1", "ermis_settings")
+    table = {spec.cell: spec for spec in registry.cells("ermis_table1")}
+    allowed = {"experiment", "network", "paper_value"}
+    for name, changed in (
+        ("digits-dpvd-kl_weight_1/eps=10", {"kl_weight"}),
+        ("digits-dpvd-max_alpha_1/eps=0.1", {"max_alpha"}),
+        ("digits-dpvd-delta_0.01/eps=1", {"delta"}),
+        ("digits-dropout/eps=1", {"method"}),
+        ("digits-gaussian_dropout/eps=1", {"method"}),
+    ):
+        one = cells[name]
+        method = "dpvd" if "dpvd" in name else "dpsgd"
+        other = table[f"digits-{method}/{one.column}"]
+        fields = {f.name for f in dataclasses.fields(one)}
+        found = {f for f in fields if getattr(one, f) != getattr(other, f)}
+        assert found - allowed - {"reduced"} == changed, name
+        assert one.paper_value is None
+
+
+@pytest.mark.parametrize("kind", ["dropout", "gaussian_dropout"])
+def test_dropout_multiplies_the_inputs_of_each_layer(kind):
+    """By noise of the rate, with the guarantee of DP-SGD, and none in testing."""
+    spec = short(kind, 1.0, dropout_rate=0.3)
+    result = registry.run_cell(spec, echo=lambda line: None)
+    record, network = result.record, result.model.model
+    assert record["guarantee_holds"] and 0.9 < record["epsilon"] <= 1 and is_done(spec, [record])
+    of_kind = keras.layers.Dropout if kind == "dropout" else keras.layers.GaussianDropout
+    for name in ("dense1", "logits"):
+        layer = network.get_layer(f"{name}_dropout")
+        assert type(layer) is of_kind and layer.rate == 0.3
+        assert network.get_layer(name).input is layer.output
+    x = np.random.default_rng(0).random((4, 8, 8, 1), np.float32)
+    assert np.array_equal(network(x), network(x))
+    assert not np.array_equal(network(x, training=True), network(x, training=True))
+
+
+def test_the_bound_on_alpha_reaches_the_layers():
+    result = registry.run_cell(short("dpvd", 1.0, max_alpha=1.0), echo=lambda line: None)
+    layers = [result.model.model.get_layer(name) for name in ("dense1", "logits")]
+    assert [layer.max_alpha for layer in layers] == [1, 1]
+    assert max(float(np.max(layer.log_alpha())) for layer in layers) <= 1e-6
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        dict(method="dropout", model="random_features"),
+        dict(method="dropout", dropout_rate=1.0),
+        dict(method="gaussian_dropout", dropout_rate=0.0),
+        dict(method="svi", max_alpha=1.0),
+        dict(method="dpvd", max_alpha=0.0),
+        dict(method="dpvd", max_alpha=1.0, calibrated_by="ac", reading="as_printed"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(fields):
+    with pytest.raises(ValueError, match="^Expected "):
+        ermis.spec("digits", epsilon=1.0, **fields)

@@ -26,6 +26,7 @@ def test_there_are_all_tables():
         "klause_table4": 6,
         "klause_appendix_b": 2,
         "klause_norms": 9,
+        "klause_wide": 2,
     }
 
 
@@ -133,6 +134,7 @@ def test_appendix_b_is_trained_without_privacy():
             "cifar10-resnet9-4_random_views",
         ),
         ({"held_out": 5000}, "cifar10-resnet9-held_out"),
+        ({"image_size": 16, "options": {"width": 8}}, "cifar10-resnet9-width_8-16px"),
         ({"plateau": "test"}, "cifar10-resnet9-test_plateau"),
         ({"plateau": "private"}, "cifar10-resnet9-private_plateau"),
         (
@@ -200,10 +202,10 @@ def test_table_2_has_the_runs_of_table_1_and_their_minutes(make_record):
     assert spec == klause.spec("cifar10", "resnet9", 7.42)
     made = records(make_record, spec, (10.0, 13.0, 11.0), (1.0, 2.0, 3.0))
     for record, seconds in zip(made, (60.0, 6000.0, 1234.0), strict=True):
-        record["seconds"] = seconds
+        record |= dict(seconds=seconds, device="CPU, 2 cores")
     text = tables.experiment_table(made, form=registry.table_form("klause_table2"))
-    assert text.splitlines()[0].endswith("| minutes a run, beside others |")
-    assert text.splitlines()[2].endswith("| 21 |")
+    assert text.splitlines()[0].endswith("| minutes a run, beside others | paper: minutes |")
+    assert text.splitlines()[2].endswith("| 21 on CPU, 2 cores | 22 on one Quadro RTX 8000 |")
 
 
 def test_of_wide_networks_the_paper_states_no_length():
@@ -242,7 +244,7 @@ def test_a_run_as_in_the_paper_is_of_full_scale_and_every_other_says_why_not():
 def test_without_privacy_the_length_is_that_of_the_authors_code():
     others = "learning rate schedule cosine for halving on plateaus"
     spec = klause.non_private_spec("cifar10", "resnet9")
-    assert spec.reduced == f"epochs 8 for 25 epochs in the authors' code; {others}"
+    assert spec.reduced == f"epochs 1 for 25 epochs in the authors' code; {others}"
     assert klause.non_private_spec("cifar10", "resnet9", epochs=25).reduced == others
 
 
@@ -272,3 +274,27 @@ def test_inputs_are_standardised_at_the_papers_scale_and_where_asked():
     assert full.network == kept.network and full.paper_value == kept.paper_value
     assert dict(own.model_options)["standardized_by"] == "cifar100"
     assert own.network.endswith("-standardized")
+
+
+def test_of_imagenette_we_train_fewer_pixels_and_channels_and_say_so():
+    ours = klause.spec("imagenette", "resnet9", 7.42)
+    assert (ours.image_size, dict(ours.model_options)["width"]) == (80, 16)
+    assert ours.network == "imagenette-resnet9" and ours.paper_value == 63.8
+    assert "image size 80 for 160" in ours.reduced
+    assert "channels in the first stage 16 for 64" in ours.reduced
+    with at_scale("paper"):
+        theirs = klause.spec("imagenette", "resnet9", 7.42)
+        given = klause.spec("imagenette", "resnet9", 7.42, options={"width": 8}, image_size=40)
+    assert "width" not in dict(theirs.model_options) and theirs.image_size in (None, 160)
+    assert theirs.network == ours.network and "image size" not in theirs.reduced
+    assert (given.image_size, dict(given.model_options)["width"]) == (40, 8)
+    assert given.paper_value is None
+
+
+def test_wide_networks_differ_in_nothing_but_scale_norm():
+    first, second = registry.cells("klause_wide")
+    assert first.network == "cifar10-wrn_16_1-scale_norm-16px"
+    assert second.network == "cifar10-wrn_16_1-16px"
+    assert dict(first.model_options) == {**dict(second.model_options), "scale_norm": True}
+    one = dict(network="", model_options=())
+    assert dataclasses.replace(first, **one) == dataclasses.replace(second, **one)

@@ -129,6 +129,26 @@ def test_bad_settings_are_refused_before_anything_is_measured(name, value):
         LandscapeSettings(**{name: value})
 
 
+@pytest.mark.parametrize(
+    "traces, eigenvalues, verdict",
+    [
+        ((90, 100), (40, 50), "Confirmed here: the trace with ScaleNorm is smaller"),
+        ((110, 100), (40, 50), "Contradicted here: the trace with ScaleNorm is larger"),
+        ((98, 100), (40, 50), "Not confirmed here: the trace with ScaleNorm is no other"),
+    ],
+)
+def test_the_claim_of_a_smoother_landscape_is_judged(records, traces, eigenvalues, verdict):
+    made = [
+        dict(
+            record,
+            trace=dict(record["trace"], value=float(trace), error=1.0),
+            largest_eigenvalue=dict(record["largest_eigenvalue"], value=float(value), error=0.1),
+        )
+        for record, trace, value in zip(records, traces, eigenvalues, strict=True)
+    ]
+    assert verdict in landscape_table(*made)
+
+
 def test_bad_input():
     with pytest.raises(ValueError, match="Expected rows of 1 to 5, got 20"):
         measure_landscape("m", small_network(True), *rows(5), SETTINGS, source={})

@@ -66,6 +66,14 @@ def spec_of(main, monkeypatch):
         ),
         (("--epsilon=inf", "--method=none"), ("digits", "none", math.inf, {})),
         (
+            ("--epsilon=1", "--method=gaussian_dropout", "--dropout_rate=0.3"),
+            ("digits", "gaussian_dropout", 1.0, {"dropout_rate": 0.3}),
+        ),
+        (
+            ("--epsilon=1", "--method=dpvd", "--max_alpha=1", "--delta=0.01"),
+            ("digits", "dpvd", 1.0, {"max_alpha": 1.0, "delta": 0.01}),
+        ),
+        (
             ("--epsilon=1", "--clipping=per_layer", "--learning_rate_round=update", "--epochs=9"),
             (
                 "digits",
@@ -127,6 +135,10 @@ def test_a_dry_run_as_printed_says_that_nothing_is_guaranteed(main):
             "Expected a pass over the data or more with Algorithm 1 as printed, got 3 updates",
         ),
         (("--epsilon=0",), "epsilon > 0, got 0"),
+        (("--epsilon=1", "--method=dropout", "--dropout_rate=1"), "dropout_rate"),
+        (("--epsilon=1", "--method=dropout", "--model=random_features"), "model='mlp' with method"),
+        (("--epsilon=1", "--method=svi", "--max_alpha=1"), "max_alpha with method='dpvd'"),
+        (("--epsilon=1", "--dropout_rate=0.1"), "--method=dropout or --method=gaussian_dropout"),
         (("--epsilon=1", "--held_out=1437"), "held_out below 1437"),
         (("--epsilon=1", "--model=random_features", "--hidden_units=5"), "hidden_units with model"),
         (("--epsilon=1", "--model=mlp", "--pretraining_dataset=kmnist"), "only there"),

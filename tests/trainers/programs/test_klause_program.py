@@ -46,6 +46,10 @@ def spec_of(main, monkeypatch):
             ("tiny_imagenet", "resnet9", 10.0, {"norm": "public_batch", "ema_decay": 0.9}),
         ),
         (
+            ("--epsilon=8", "--dataset=imagenette", "--image_size=40", "--width=8"),
+            ("imagenette", "resnet9", 8.0, {"image_size": 40, "options": {"width": 8}}),
+        ),
+        (
             ("--epsilon=8", "--augmentation_multiplicity=3", "--views=random", "--steps=7"),
             (
                 "cifar10",

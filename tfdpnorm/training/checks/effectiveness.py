@@ -51,7 +51,7 @@ def _of_dropout(model):
     rates = {
         layer.name: layer.rate
         for layer in sublayers(model)
-        if isinstance(layer, keras.layers.Dropout) and layer.rate
+        if isinstance(layer, (keras.layers.Dropout, keras.layers.GaussianDropout)) and layer.rate
     }
     if not rates:
         return None

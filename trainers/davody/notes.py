@@ -5,7 +5,7 @@ Every figure in a note is computed from the records, or is the paper's own.
 
 import statistics
 
-from trainers.davody import published
+from trainers.davody import published, slowdown
 from trainers.report import captions
 from trainers.report.tables import by_cell
 
@@ -228,3 +228,15 @@ def _lot(records):
         "into the clipped gradients of the others. So one example moves the sum by more than C, "
         "and the epsilon is a claim of the paper only."
     ]
+
+
+NOTES = {
+    "davody_table2": of_table2,
+    "davody_table3": of_table3,
+    "davody_table4": of_table4,
+    "davody_table5": of_table5,
+    "davody_table6": of_table6,
+    "davody_table7": of_table7,
+    "davody_figure1": slowdown.notes,
+    "davody_statistics": of_statistics,
+}

@@ -3,7 +3,8 @@
 import pytest
 
 from trainers import registry
-from trainers.davody import claims, published, slowdown
+from trainers.davody import notes as claims
+from trainers.davody import published, slowdown
 
 INF = float("inf")
 

@@ -1,0 +1,156 @@
+"""What our runs show of a paper's claims: the test, the verdict, and the tables of them."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from trainers import registry
+from trainers.ermis.notes import NOTES as ERMIS_NOTES
+from trainers.klause.notes import NOTES as KLAUSE_NOTES
+from trainers.records.store import read_records
+from trainers.report import claims
+from trainers.report.claims import Claim, below_text, claim_text, curve_text, welch_p_value
+
+
+@pytest.mark.parametrize("sizes", [(3, 3), (10, 3), (2, 7)])
+def test_p_values_are_those_of_welchs_test(sizes):
+    rng = np.random.default_rng(0)
+    first, second = (list(rng.normal(90 + i, 1 + i, n)) for i, n in enumerate(sizes))
+    expected = stats.ttest_ind(first, second, equal_var=False).pvalue
+    assert welch_p_value(first, second) == pytest.approx(expected, rel=1e-9)
+    assert welch_p_value(second, first) == pytest.approx(expected, rel=1e-9)
+
+
+def test_p_values_are_uniform_where_there_is_no_difference():
+    rng = np.random.default_rng(1)
+    found = [
+        welch_p_value(list(rng.normal(size=10)), list(rng.normal(size=10))) for _ in range(400)
+    ]
+    assert stats.kstest(found, "uniform").pvalue > 1e-3
+
+
+def test_without_several_runs_or_any_spread_there_is_no_test():
+    assert welch_p_value([1.0], [2.0, 3.0]) is None
+    assert welch_p_value([1.0, 1.0], [2.0, 2.0]) is None
+    assert welch_p_value([1.0, 1.0], [2.0, 3.0]) == pytest.approx(0.2048, abs=1e-4)
+
+
+@pytest.fixture
+def records_of(make_record):
+    def make(**accuracies):
+        return [
+            make_record(cell=f"{name}/eps={epsilon}", test_accuracy=accuracy, seed=seed)
+            for name, by_epsilon in accuracies.items()
+            for epsilon, values in by_epsilon.items()
+            for seed, accuracy in enumerate(values)
+        ]
+
+    return make
+
+
+LOW, HIGH, WIDE = [80.0, 80.1, 80.2], [90.0, 90.1, 90.2], [70.0, 95.0, 80.0]
+
+
+@pytest.mark.parametrize(
+    "first, second, expected, verdict",
+    [
+        (HIGH, LOW, "ahead", "Confirmed here: "),
+        (LOW, HIGH, "ahead", "Contradicted here: "),
+        (WIDE, LOW, "ahead", "Not confirmed here: "),
+        (WIDE, LOW, "level", "Not contradicted here: "),
+        (HIGH, LOW, "level", "Contradicted here: "),
+        (HIGH[:1], LOW, "ahead", "Not tested here: "),
+    ],
+)
+def test_verdicts_on_one_cell(records_of, first, second, expected, verdict):
+    made = records_of(a={1: first}, b={1: second})
+    text = claim_text(made, Claim("a is better", (("a", "b"),), expected))
+    assert text.startswith(f"**The paper: a is better.** {verdict}")
+
+
+def test_verdicts_on_several_cells(records_of):
+    claim = Claim("a is better", (("a", "b"), ("c", "b")))
+    part = records_of(a={1: HIGH, 10: LOW}, b={1: LOW, 10: LOW})
+    assert "Confirmed here in a part: beyond chance" in claim_text(part, claim)
+    assert "p < 0.05 / 2) 1 of 2 differences are above 0, and 0 below" in claim_text(part, claim)
+    mixed = records_of(a={1: HIGH}, b={1: LOW, 10: HIGH}, c={10: LOW})
+    text = claim_text(mixed, claim)
+    assert "Contradicted here in a part" in text
+    assert text.splitlines()[2:] == [
+        "| difference in points | eps=10 | eps=1 |",
+        "|---|---|---|",
+        "| a - b |  | +10.00 (p < 0.0001, 3 and 3 runs) |",
+        "| c - b | -10.00 (p < 0.0001, 3 and 3 runs) |  |",
+    ]
+
+
+def test_many_comparisons_need_smaller_p_values(records_of, monkeypatch):
+    """One of 0.03 is chance among ten."""
+    monkeypatch.setattr(claims, "welch_p_value", lambda *groups: 0.03)
+    one = records_of(a={1: HIGH}, b={1: LOW})
+    ten = records_of(a=dict.fromkeys(range(1, 11), HIGH), b=dict.fromkeys(range(1, 11), LOW))
+    claim = Claim("a is better", (("a", "b"),))
+    assert "Confirmed here: " in claim_text(one, claim)
+    assert "Not confirmed here: " in claim_text(ten, claim)
+
+
+def test_what_was_not_trained_is_not_spoken_of(records_of):
+    made = records_of(a={1: HIGH}, b={10: LOW})
+    assert claim_text(made, Claim("a is better", (("a", "b"),))) == ""
+    assert curve_text(made, "a", "c", "During training:") == ""
+    assert registry.notes("ermis_settings", made).startswith("Rows without")
+    assert registry.notes("klause_table1", made) == registry.notes("unknown", made) == ""
+
+
+def test_curves_have_the_points_of_several_runs(make_record):
+    def points(*pairs):
+        return [dict(updates=n, epsilon=1.0, test_accuracy=value) for n, value in pairs]
+
+    made = [
+        make_record(cell=f"{name}/eps=1", seed=seed, curve=points((4, 50.0 + seed + ahead), last))
+        for name, ahead in (("a", 2.0), ("b", 0.0))
+        for seed, last in enumerate([(8, 60.0), (9, 61.0)])
+    ]
+    text = curve_text(made, "a", "b", "During training:")
+    p = welch_p_value([52.0, 53.0], [50.0, 51.0])
+    assert text.splitlines()[2:] == [
+        "| updates | a | b | difference |",
+        "|---|---|---|---|",
+        f"| 4 | 52.50 | 50.50 | +2.00 (p = {p:.2g}, 2 and 2 runs) |",
+    ]
+
+
+def test_cells_below_the_papers_figure_are_listed(make_record):
+    made = [
+        make_record(cell="a/eps=1", test_accuracy=80.0, paper_value=90.0),
+        make_record(cell="a/eps=3", test_accuracy=86.0, paper_value=90.0),
+        make_record(cell="b/eps=1", test_accuracy=1.0, paper_value="no convergence"),
+    ]
+    assert (
+        below_text(made) == "More than 5 points below the paper's figure: a (eps=1 80.0 for 90.0)."
+    )
+    assert below_text(made[1:]) == ""
+
+
+@pytest.mark.parametrize("experiment", [*ERMIS_NOTES, *KLAUSE_NOTES])
+def test_claims_name_rows_that_there_are(experiment, monkeypatch):
+    """A misspelt row would leave a claim out in silence."""
+    assert experiment in registry.EXPERIMENTS
+    compared, rows = [], set(registry.networks(experiment))
+    for module in ("ermis", "klause"):
+        monkeypatch.setattr(
+            f"trainers.{module}.notes.claim_text",
+            lambda records, claim: compared.extend(claim.pairs) or "",
+        )
+    registry.notes(experiment, [])
+    assert compared and {name for pair in compared for name in pair} <= rows | NOT_IN_THE_TABLE
+
+
+# Of one data set alone.
+NOT_IN_THE_TABLE = {f"mnist-{method}-public_features" for method in ("dpvd", "svi", "dpsgd")}
+
+
+def test_the_kept_table_has_what_its_records_say(pytestconfig):
+    folder = pytestconfig.rootpath / "results"
+    text = (folder / "ermis_table1.md").read_text()
+    assert registry.notes("ermis_table1", read_records(folder, "ermis_table1")) in text

@@ -1,0 +1,65 @@
+"""What the records of Klause et al. show of the paper's claims, below each table."""
+
+from trainers.klause import published
+from trainers.report.claims import Claim, claim_text, curve_text
+
+_WORDS = "ScaleNorm improves the accuracy"
+_DURING = "Does ScaleNorm lead early, or at the end? Test accuracy during training at"
+
+
+def _claims(pairs):
+    return [
+        Claim(_WORDS, pairs),
+        Claim(f"{_WORDS}, of averaged weights", pairs, field="test_accuracy_ema"),
+    ]
+
+
+def _pairs(table):
+    return tuple(
+        dict.fromkeys(
+            (f"{dataset}-{model}-scale_norm", f"{dataset}-{model}") for dataset, model, _ in table
+        )
+    )
+
+
+def _of(table):
+    pairs = _pairs(table)
+
+    def notes(records):
+        return [*(claim_text(records, claim) for claim in _claims(pairs))]
+
+    return notes
+
+
+def _of_table1(records):
+    return [*_of(published.TABLE1)(records), *_curves(records, _pairs(published.TABLE1))]
+
+
+def _curves(records, pairs):
+    of_column = {}
+    for record in records:
+        of_column.setdefault(record["column"], []).append(record)
+    return [
+        curve_text(of_one, *pair, f"{_DURING} {column.replace('eps=', 'epsilon ')}:")
+        for pair in pairs
+        for column, of_one in of_column.items()
+    ]
+
+
+def _of_wide(records):
+    pair = ("cifar10-wrn_16_1-scale_norm-16px", "cifar10-wrn_16_1-16px")
+    return [*(claim_text(records, c) for c in _claims((pair,))), *_curves(records, (pair,))]
+
+
+def _of_appendix_b(records):
+    pair = ("cifar10-resnet9-scale_norm-batch", "cifar10-resnet9-batch")
+    return [claim_text(records, Claim(f"{_WORDS} without privacy, too", (pair,)))]
+
+
+NOTES = {
+    "klause_table1": _of_table1,
+    "klause_table2": _of(published.TABLE2),
+    "klause_table3": _of(published.TABLE3),
+    "klause_appendix_b": _of_appendix_b,
+    "klause_wide": _of_wide,
+}

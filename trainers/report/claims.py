@@ -1,0 +1,197 @@
+"""What a paper claims of two rows of its table, beside what our runs show of it."""
+
+import math
+import statistics
+from typing import NamedTuple
+
+from trainers.report.markdown import table
+
+_LEVEL = 0.05
+
+
+class Claim(NamedTuple):
+    """A claim on pairs of networks, in whatever columns both have runs.
+
+    Attributes:
+        words: What the paper says, a part of a sentence.
+        pairs: Pairs of networks; the first is said to be ahead, or level.
+        expected: "ahead" or "level".
+        field: Field of the records that is compared.
+    """
+
+    words: str
+    pairs: tuple
+    expected: str = "ahead"
+    field: str = "test_accuracy"
+
+
+def welch_p_value(first, second):
+    """Returns the two-sided p-value of Welch's test, that two means are equal.
+
+    Args:
+        first: Values of one group.
+        second: Of the other. Variances may differ.
+
+    Returns:
+        A float from 0 to 1, or None if a group has fewer than two values, or neither has a spread.
+    """
+    groups = (first, second)
+    if min(map(len, groups)) < 2:
+        return None
+    shares = [statistics.variance(group) / len(group) for group in groups]  # of a mean
+    variance = sum(shares)
+    if variance == 0:
+        return None
+    from scipy import special  # takes a while to load
+
+    t = (statistics.mean(first) - statistics.mean(second)) / math.sqrt(variance)
+    squares = (share**2 / (len(x) - 1) for share, x in zip(shares, groups, strict=True))
+    return float(2 * special.stdtr(variance**2 / sum(squares), -abs(t)))
+
+
+def claim_text(records, claim):
+    """Returns a claim, whether our runs confirm it, and a table of the differences; Markdown.
+
+    Args:
+        records: Records of one experiment.
+        claim: `Claim`.
+
+    Returns:
+        A text, "" if no pair has runs in a common column.
+    """
+    found = _compared(records, claim)
+    if not found:
+        return ""
+    columns = sorted({column for _, column in found}, key=_largest_first)
+    rows = [
+        (f"{first} - {second}", *(_entry(found.get(((first, second), c))) for c in columns))
+        for first, second in dict.fromkeys(pair for pair, _ in found)
+    ]
+    of = "weight average: " if claim.field.endswith("_ema") else ""
+    return "\n\n".join(
+        (
+            f"**The paper: {claim.words}.** {_verdict(found.values(), claim)}",
+            table((f"{of}difference in points", *columns), rows, rule="---"),
+        )
+    )
+
+
+class _Difference(NamedTuple):
+    mean: float
+    p: float | None
+    runs: tuple
+
+
+def _compared(records, claim):
+    """Dict from (pair, column) to `_Difference`."""
+    values = {}
+    for record in records:
+        if record[claim.field] is not None:
+            values.setdefault((record["network"], record["column"]), []).append(record[claim.field])
+    columns = sorted({column for _, column in values}, key=_largest_first)
+    return {
+        (pair, column): _difference(*(values[network, column] for network in pair))
+        for pair in claim.pairs
+        for column in columns
+        if all((network, column) in values for network in pair)
+    }
+
+
+def _difference(first, second):
+    mean = statistics.mean(first) - statistics.mean(second)
+    return _Difference(mean, welch_p_value(first, second), (len(first), len(second)))
+
+
+def _largest_first(column):
+    return -float(column.partition("=")[2])
+
+
+def _entry(difference):
+    if difference is None:
+        return ""
+    runs = "{} and {} runs".format(*difference.runs)
+    p = "no test" if difference.p is None else f"p {_shown(difference.p)}"
+    return f"{round(difference.mean, 2) + 0.0:+.2f} ({p}, {runs})"
+
+
+def _shown(p):
+    return f"= {p:.2g}" if p >= 1e-4 else "< 0.0001"
+
+
+def _verdict(differences, claim):
+    """Whether a claim is confirmed, by tests of which one in twenty tables errs once."""
+    tested = [d for d in differences if d.p is not None]
+    if not tested:
+        return "Not tested here: no two networks have several runs each."
+    real = [d for d in tested if d.p < _LEVEL / len(tested)]
+    ahead, behind = (sum(sign * d.mean > 0 for d in real) for sign in (1, -1))
+    if claim.expected == "level":
+        said = "Contradicted here" if real else "Not contradicted here"
+    elif behind:
+        said = "Contradicted here" if not ahead else "Contradicted here in a part"
+    elif ahead == len(tested):
+        said = "Confirmed here"
+    else:
+        said = "Confirmed here in a part" if ahead else "Not confirmed here"
+    return (
+        f"{said}: beyond chance (Welch's two-sided test, p < {_LEVEL:g} / {len(tested)}) {ahead} "
+        f"of {len(tested)} differences are above 0, and {behind} below."
+    )
+
+
+def curve_text(records, first, second, words):
+    """Returns the difference of two networks during training, a table by updates; Markdown.
+
+    Args:
+        records: Records of one experiment, whose curves have test accuracies.
+        first: Name of a network.
+        second: Of the one that it is compared with, in the same column.
+        words: What is said above the table, a sentence.
+
+    Returns:
+        A text; "" unless both have curves with common points.
+    """
+    points = {}
+    for record in records:
+        for point in record["curve"] or ():
+            at = points.setdefault(point["updates"], {})
+            at.setdefault(record["network"], []).append(point["test_accuracy"])
+    both = {n: at for n, at in sorted(points.items()) if first in at and second in at}
+    # Runs of other numbers of updates have points of their own.
+    fewest = {n: min(len(at[first]), len(at[second])) for n, at in both.items()}
+    needed = min(2, max(fewest.values(), default=0))
+    rows = [
+        (
+            updates,
+            *(f"{statistics.mean(found[name]):.2f}" for name in (first, second)),
+            _entry(_difference(found[first], found[second])),
+        )
+        for updates, found in both.items()
+        if fewest[updates] >= needed
+    ]
+    if not rows:
+        return ""
+    return f"{words}\n\n{table(('updates', first, second, 'difference'), rows, rule='---')}"
+
+
+def below_text(records, points=5):
+    """Returns the cells whose mean is so many points below the paper's figure; "" for none.
+
+    Args:
+        records: Records of one experiment.
+        points: In percent.
+    """
+    cells = {}
+    for record in records:
+        if isinstance(record["paper_value"], (int, float)):
+            cells.setdefault((record["network"], record["column"]), []).append(record)
+    parts = {}
+    for (network, column), group in cells.items():
+        ours = statistics.mean(record["test_accuracy"] for record in group)
+        theirs = group[0]["paper_value"]
+        if theirs - ours > points and math.isfinite(ours):
+            parts.setdefault(network, []).append(f"{column} {ours:.1f} for {theirs:.1f}")
+    if not parts:
+        return ""
+    listed = "; ".join(f"{network} ({', '.join(of)})" for network, of in parts.items())
+    return f"More than {points} points below the paper's figure: {listed}."
