@@ -94,8 +94,8 @@ def _claim(pair):
         signs.append(math.copysign(1, difference) if clear else 0)
         word = {1: "larger", -1: "smaller", 0: "no other beyond two standard errors"}[signs[-1]]
         said.append(f"the {name} with ScaleNorm is {word}")
-    verdict = "Contradicted here" if 1 in signs else "Not confirmed here"
-    verdict = "Confirmed here" if signs == [-1, -1] else verdict
+    verdict = "Contradicted here" if 1 in signs else "Not supported here"
+    verdict = "Supported here" if signs == [-1, -1] else verdict
     return (
         "**The paper: ScaleNorm smooths the loss landscape, with a smaller trace and largest "
         f"eigenvalue.** {verdict}: {', '.join(said)}. This is one pair of networks."

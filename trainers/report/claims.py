@@ -130,9 +130,9 @@ def _verdict(differences, claim):
     elif behind:
         said = "Contradicted here" if not ahead else "Contradicted here in a part"
     elif ahead == len(tested):
-        said = "Confirmed here"
+        said = "Supported here"
     else:
-        said = "Confirmed here in a part" if ahead else "Not confirmed here"
+        said = "Supported here in a part" if ahead else "Not supported here"
     return (
         f"{said}: beyond chance (Welch's two-sided test, p < {_LEVEL:g} / {len(tested)}) {ahead} "
         f"of {len(tested)} differences are above 0, and {behind} below."

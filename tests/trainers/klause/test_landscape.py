@@ -132,9 +132,9 @@ def test_bad_settings_are_refused_before_anything_is_measured(name, value):
 @pytest.mark.parametrize(
     "traces, eigenvalues, verdict",
     [
-        ((90, 100), (40, 50), "Confirmed here: the trace with ScaleNorm is smaller"),
+        ((90, 100), (40, 50), "Supported here: the trace with ScaleNorm is smaller"),
         ((110, 100), (40, 50), "Contradicted here: the trace with ScaleNorm is larger"),
-        ((98, 100), (40, 50), "Not confirmed here: the trace with ScaleNorm is no other"),
+        ((98, 100), (40, 50), "Not supported here: the trace with ScaleNorm is no other"),
     ],
 )
 def test_the_claim_of_a_smoother_landscape_is_judged(records, traces, eigenvalues, verdict):

@@ -54,9 +54,9 @@ LOW, HIGH, WIDE = [80.0, 80.1, 80.2], [90.0, 90.1, 90.2], [70.0, 95.0, 80.0]
 @pytest.mark.parametrize(
     "first, second, expected, verdict",
     [
-        (HIGH, LOW, "ahead", "Confirmed here: "),
+        (HIGH, LOW, "ahead", "Supported here: "),
         (LOW, HIGH, "ahead", "Contradicted here: "),
-        (WIDE, LOW, "ahead", "Not confirmed here: "),
+        (WIDE, LOW, "ahead", "Not supported here: "),
         (WIDE, LOW, "level", "Not contradicted here: "),
         (HIGH, LOW, "level", "Contradicted here: "),
         (HIGH[:1], LOW, "ahead", "Not tested here: "),
@@ -71,7 +71,7 @@ def test_verdicts_on_one_cell(records_of, first, second, expected, verdict):
 def test_verdicts_on_several_cells(records_of):
     claim = Claim("a is better", (("a", "b"), ("c", "b")))
     part = records_of(a={1: HIGH, 10: LOW}, b={1: LOW, 10: LOW})
-    assert "Confirmed here in a part: beyond chance" in claim_text(part, claim)
+    assert "Supported here in a part: beyond chance" in claim_text(part, claim)
     assert "p < 0.05 / 2) 1 of 2 differences are above 0, and 0 below" in claim_text(part, claim)
     mixed = records_of(a={1: HIGH}, b={1: LOW, 10: HIGH}, c={10: LOW})
     text = claim_text(mixed, claim)
@@ -90,8 +90,8 @@ def test_many_comparisons_need_smaller_p_values(records_of, monkeypatch):
     one = records_of(a={1: HIGH}, b={1: LOW})
     ten = records_of(a=dict.fromkeys(range(1, 11), HIGH), b=dict.fromkeys(range(1, 11), LOW))
     claim = Claim("a is better", (("a", "b"),))
-    assert "Confirmed here: " in claim_text(one, claim)
-    assert "Not confirmed here: " in claim_text(ten, claim)
+    assert "Supported here: " in claim_text(one, claim)
+    assert "Not supported here: " in claim_text(ten, claim)
 
 
 def test_what_was_not_trained_is_not_spoken_of(records_of):
