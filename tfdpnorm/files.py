@@ -196,7 +196,7 @@ def locked_folder(folder, echo):
         try:
             lock(descriptor)
         except BlockingIOError:
-            echo(f"  another process is at work in {folder}: waiting for it")
+            echo(f"  another process is working in {folder}: waiting for it")
             lock(descriptor, wait=True)
         yield
     finally:

@@ -147,7 +147,7 @@ def test_random_numbers_that_cannot_be_repeated_are_refused(data):
         return x + tf.cast(tf.ensure_shape(drawn, []), x.dtype)
 
     sums = ClippedSums(compiled(dense_model(), augmentation=views, validate="probe"))
-    with pytest.raises(ValueError, match="that can be repeated.*apart"):
+    with pytest.raises(ValueError, match="cannot be repeated.*apart"):
         sums(frames(*data)[0].lot())
 
 

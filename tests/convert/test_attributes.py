@@ -110,17 +110,17 @@ def test_a_file_that_could_not_be_loaded_again_is_not_written(make, batch_norm, 
     )
     private.fit(X, X[:, :1], verbose=0, callbacks=[kept])
     for name in ("model.keras", "model.h5", "saved_model"):
-        with pytest.raises(ValueError, match="Expected a model to be saved that its get_config"):
+        with pytest.raises(ValueError, match="The model cannot be saved: get_config"):
             private.save(tmp_path / name)
         assert not (tmp_path / name).exists()
     for of in (private, private.model):
-        with pytest.raises(ValueError, match="Expected a model to be folded that its get_config"):
+        with pytest.raises(ValueError, match="The model cannot be folded: get_config"):
             tfdpnorm.fold_public_statistics(of)
-    with pytest.raises(ValueError, match="Expected a model to be exported"):
+    with pytest.raises(ValueError, match="The model cannot be exported"):
         export(private, tmp_path / "export", X)
     assert not (tmp_path / "export").exists()
     for trainable in (None, "head"):
-        with pytest.raises(ValueError, match="Expected a model to be converted that its get_conf"):
+        with pytest.raises(ValueError, match="The model cannot be converted: get_conf"):
             convert_model(private.model, batch_norm, trainable=trainable)
     # The remedy that all of them name.
     private.save_weights(str(tmp_path / "last.weights.h5"))

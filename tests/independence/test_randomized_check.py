@@ -91,7 +91,7 @@ def test_gradients_that_do_not_add_up_are_found():
 
     assert checked_model(sequential(_Weight(lambda g: 1.0 * g))) == PASSED
     (found,) = checked_model(sequential(_Weight(bent))).found
-    assert found == "gradients of some examples that change when others count in the loss"
+    assert found == "gradients of some examples that change when others are part of the loss"
 
 
 def test_what_cannot_be_run_or_repeated_is_said():

@@ -137,14 +137,14 @@ def test_every_normalisation_of_the_library_is_known_as_one():
     ids=["dropout", "flatten", "only_normalisation_inside"],
 )
 def test_a_layer_without_weights_is_refused(make, stddev, rng):
-    with pytest.raises(ValueError, match="a layer with weights to draw, got .* which has none"):
+    with pytest.raises(ValueError, match="has no weights to draw"):
         WeightNoise(make(), stddev)(normal(rng, 2, 4, 5))
 
 
 def test_noise_on_noise_is_refused():
     inner = WeightNoise(keras.layers.Dense(2), 0.1)
     for layer in (inner, keras.Sequential([inner]), keras.layers.TimeDistributed(inner)):
-        with pytest.raises(ValueError, match="Expected a layer without WeightNoise, got"):
+        with pytest.raises(ValueError, match="draws its weights already"):
             WeightNoise(layer, 0.1)
 
 

@@ -206,7 +206,7 @@ def tied():
             lambda: inside(WeightNoise(keras.layers.Dense(3), 0.1)),
             "a layer without WeightNoise, got WeightNoise",
         ),
-        (tied, "layers with weights of their own .* got layers that share some"),
+        (tied, "Layers of model .* share weights"),
     ],
     ids=["subclassed", "nested_subclassed", "layer", "number", "unbuilt", "noisy", "tied"],
 )

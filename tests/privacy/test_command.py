@@ -151,7 +151,7 @@ def test_a_large_delta_warns_on_standard_error(capsys):
         ([*SIZES, "--steps=5", "--epsilon=1", "--most_rows_per_person=1"], "number >= 2"),
         (
             [*SIZES, "--steps=5", "--epsilon=1", "--most_rows_per_person=2", "--accountant=all"],
-            "without a comparison",
+            "cannot be combined with a comparison",
         ),
         ([*SIZES, "--steps=4000", "--epsilon=0.0005"], "closest it has"),
         ([*SIZES, "--steps=5", "--noise_multiplier=1e-170"], "noise multiplier between 1e-3 and"),
@@ -321,7 +321,7 @@ def test_a_ledger_whose_delta_is_too_small_for_pld(capsys, tmp_path):
 def test_a_torn_ledger(capsys, ledger):
     with open(ledger.file.path, "ab") as file:
         file.write(b'{"line":33,"ki')
-    assert "torn: what it announces has not happened" in of_ledger(capsys, ledger)[1]
+    assert "torn: the updates it announces did not happen" in of_ledger(capsys, ledger)[1]
     assert json.loads(of_ledger(capsys, ledger, "--json")[0])["torn"] is True
 
 
@@ -367,11 +367,14 @@ def test_a_ledger_brings_its_own_settings(capsys, ledger, other):
     with pytest.raises(SystemExit) as stopped:
         main([f"--ledger={ledger.file.path}", other])
     assert stopped.value.code == 2
-    assert f"--ledger without {other.split('=')[0]}, got both" in capsys.readouterr().err
+    assert (
+        f"--ledger cannot be combined with {other.split('=')[0]}, since" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("nope", "which is not there.*ledger.jsonl"), (".", "got the folder '.'")]
+    ("name", "words"),
+    [("nope", "File not found: --ledger='nope'.*ledger.jsonl"), (".", "got the folder '.'")],
 )
 def test_a_ledger_that_is_none_in_plain_words(name, words, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)

@@ -191,9 +191,9 @@ def test_what_was_only_read_or_closed_records_nothing(whole):
 
 @pytest.mark.parametrize("opening", [read_ledger, lambda path: reopen_ledger(path, PLAN)])
 def test_an_absent_file(path, opening):
-    with pytest.raises(FileNotFoundError, match="Expected a ledger, got: No such file"):
+    with pytest.raises(FileNotFoundError, match="Cannot open the ledger: No such file"):
         opening(path)
-    with pytest.raises(OSError, match="Expected a ledger, got: Is a directory"):
+    with pytest.raises(OSError, match="Cannot open the ledger: Is a directory"):
         opening(path.parent)
 
 

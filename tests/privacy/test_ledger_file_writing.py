@@ -168,7 +168,7 @@ def test_a_folder_that_cannot_be_written_to(path, monkeypatch):
         patch.setattr(os, "open", read_only)
         with pytest.raises(PermissionError, match="Cannot create the ledger"):
             create_ledger(path.parent / "other", PLAN)
-        with pytest.raises(PermissionError, match="Expected a ledger, got: Permission"):
+        with pytest.raises(PermissionError, match="Cannot open the ledger: Permission"):
             reopen_ledger(path, PLAN)
     assert os.listdir(path.parent) == [path.name]
 

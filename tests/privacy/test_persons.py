@@ -208,6 +208,6 @@ class TestOwners:
 
     @each("owners", [[], 3, [[1], [2]], [1.5, 2.0], [None, "Meyer"], [["Meyer"], "Meyer"]])
     def test_owners_of_another_form(self, owners):
-        with pytest.raises(ValueError, match="Expected owners to be integers or strings") as raised:
+        with pytest.raises(ValueError, match="Owners must be integers or strings") as raised:
             check_rows_per_person(owners, 2)
         assert "Meyer" not in str(raised.value) and raised.value.__suppress_context__

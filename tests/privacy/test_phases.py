@@ -249,9 +249,7 @@ class TestCommand:
         paths = [ended(FIRST).file.path, ended(SECOND, "second", delta=1e-6).file.path]
         with pytest.raises(SystemExit):
             main([f"--ledger={path}" for path in paths])
-        assert "Expected --delta with ledgers of several, got none, and 1e-06, 1e-05" in (
-            capsys.readouterr().err
-        )
+        assert "The ledgers have different deltas, 1e-06, 1e-05" in (capsys.readouterr().err)
         assert self.run(capsys, *paths, delta=1e-5)[0]["epsilon"] > 0
 
 

@@ -52,7 +52,7 @@ def test_exactly_one_of_budget_and_noise(given, got):
 
 
 def test_delta_comes_from_exactly_one_place():
-    with pytest.raises(ValueError, match="Expected no delta beside a budget"):
+    with pytest.raises(ValueError, match="Expected no delta in addition to a budget"):
         make_plan(**SIZES, budget=PrivacyBudget(1, 1e-5), delta=1e-5)
     with pytest.raises(ValueError, match="Expected delta with noise_multiplier"):
         make_plan(**SIZES, noise_multiplier=1.0)

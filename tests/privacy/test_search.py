@@ -256,7 +256,7 @@ def test_lost_updates_are_of_those_that_the_search_has_planned():
 def test_a_search_is_recorded_once_and_not_replaced():
     ledger = trial()
     ledger.record(Search(SEARCH))
-    with pytest.raises(ValueError, match="Expected the search that the run is of"):
+    with pytest.raises(ValueError, match="Expected the search that the run belongs to"):
         ledger.record(Search(dataclasses.replace(SEARCH, expected_trials=4)))
     assert ledger.state.search == SEARCH
 

@@ -145,7 +145,7 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("flags", "message"),
         [
-            (("--suggest", "--num_examples=60", "--delta=1e-5"), "with --epsilon"),
+            (("--suggest", "--num_examples=60", "--delta=1e-5"), "needs --epsilon"),
             (("--suggest", "--epsilon=1", "--delta=1e-5"), "and --num_examples"),
             ((*FLAGS, "--accountant=rdp"), "without --accountant"),
             ((*FLAGS, "--sampling_rate=0.1"), "without --sampling_rate"),

@@ -131,7 +131,7 @@ def test_enough_memory_is_for_the_whole_lot(build, private, left, of_rows):
     auto = private(build(), physical_batch_size="auto", **PLAN)
     assert auto.slots == private(build(), **PLAN).slots
     left(2.0)
-    with pytest.raises(ValueError, match="Expected memory for the clipped sum of one row at least"):
+    with pytest.raises(ValueError, match="too little memory for the clipped sum of a single row"):
         private(build(), physical_batch_size="auto", **PLAN)
 
 
@@ -167,7 +167,7 @@ def test_a_resumed_run_has_the_rows_that_it_began_with(
         left(free)
         again = private(build(), resume=True, **settings)
         assert again.slots == first.slots and not of_rows
-        assert "rows at once, with which the run began. An" in capsys.readouterr().out
+        assert "rows at once, with which the run started. An" in capsys.readouterr().out
         again.ledger.close()
     # A run that died before its first update begins.
     left(10_000.0)
@@ -198,7 +198,7 @@ def test_a_gpu_is_tried_with_what_an_update_needs_besides(build, private, monkey
     assert found.slots.rows <= 40
     slots = 1 * rows[0]
     assert [round(64 * 39 + 4 * slots * 4 * (5 + 3))] in besides, "39 weights, rows of 5 and 3"
-    assert "rows at once, which the GPU had memory for. An update" in capsys.readouterr().out
+    assert "rows at once, for which the GPU had memory. An update" in capsys.readouterr().out
 
 
 class Counting(keras.layers.Layer):

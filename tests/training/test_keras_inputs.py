@@ -89,7 +89,7 @@ def test_targets_of_an_output_without_a_loss_may_be_left_out(fitted):
 
 
 def test_no_loss_at_all_is_refused(fitted):
-    with pytest.raises(ValueError, match="Expected a loss for an output at least"):
+    with pytest.raises(ValueError, match="Expected a loss for at least one output"):
         fitted(two_outputs(), X, [NUMBERS, LABELS], loss=[None, None])
 
 

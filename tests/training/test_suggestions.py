@@ -114,7 +114,7 @@ class TestThreeArguments:
 
     def test_a_model_without_weights_is_refused(self):
         model = keras.Sequential([keras.layers.Dense(3)])
-        with pytest.raises(ValueError, match="Expected a built model"):
+        with pytest.raises(ValueError, match="The model has no weights yet"):
             make_private(model, budget=BUDGET, num_examples=N)
 
     def test_a_run_is_resumed(self, data, tmp_path):
@@ -230,7 +230,7 @@ class TestRate:
     def test_what_has_no_rate_is_refused(self):
         inputs = keras.Input((4,))
         bare = keras.Model(inputs, keras.layers.LayerNormalization()(inputs))
-        with pytest.raises(ValueError, match="with kernels to train"):
+        with pytest.raises(ValueError, match="no kernels to train"):
             suggested_rate(bare, self.PLAN)
         with pytest.raises(ValueError, match="Expected optimizer"):
             suggested_rate(mlp(), self.PLAN, "adagrad")

@@ -95,7 +95,7 @@ class TestMetrics:
             ("a.h5" if KERAS_3 else "keras", keras.models.save_model),
             ("tf", tf.saved_model.save),
         ):
-            with pytest.raises(TypeError, match=r"Expected private.save\(path\)"):
+            with pytest.raises(TypeError, match=r"cannot be saved or cloned"):
                 save(trained, str(tmp_path / name))
         # Keras 3 opens a file before it asks the model.
         assert not [p for p in tmp_path.rglob("*") if p.is_file() and arrays_in(p)]
@@ -105,7 +105,7 @@ class TestMetrics:
         """It would draw the same noise, and count it in another ledger."""
         for model in (trained, private(build())):
             for make in (copy.copy, copy.deepcopy, pickle.dumps):
-                with pytest.raises(TypeError, match="Expected private.model"):
+                with pytest.raises(TypeError, match="cannot be copied or pickled"):
                     make(model)
 
 

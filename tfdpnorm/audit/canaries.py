@@ -269,6 +269,6 @@ def plain_rate(optimizer):
     if settings["name"].lower() != "sgd" or settings.get("momentum") or not np.isscalar(rate):
         raise ValueError(
             "Expected plain SGD at a constant learning rate, whose updates are the released sums "
-            f"times a number, got {settings}. Compile with tf.keras.optimizers.SGD(rate)."
+            f"times a constant, got {settings}. Compile with tf.keras.optimizers.SGD(rate)."
         )
     return float(rate)

@@ -81,8 +81,8 @@ def check_last(number, there):
     """
     if number > there:
         raise ValueError(
-            f"Expected trainable to be last:{there} or fewer, got last:{number}: there are no more "
-            'layers that have weights. For all of them, pass "all".'
+            f"Expected trainable to be last:{there} or less, got last:{number}: no more layers "
+            'have weights. For all of them, pass "all".'
         )
 
 

@@ -140,7 +140,7 @@ def convert_normalization(layer, settings):
         name=layer.name,
         dtype=layer.dtype_policy,
     )
-    return Replacement(new, carried="mean, variance, as constants that are held to be public")
+    return Replacement(new, carried="mean, variance, as constants that are assumed to be public")
 
 
 def _public(layer, axis, settings):
@@ -163,7 +163,7 @@ def _public(layer, axis, settings):
         new.store_moments(layer.moving_mean, layer.moving_variance, 1)
 
     kept = _names(layer)
-    return Replacement(new, carry, f"{kept}moving averages, as the moments until public rows come")
+    return Replacement(new, carry, f"{kept}moving averages, as the moments before any public rows")
 
 
 def frozen(layer):
@@ -251,14 +251,14 @@ def _by_example(layer, axis, groups, new):
         new.gamma.assign(slope * np.sqrt(group_variance + layer.epsilon))
         new.beta.assign(beta + slope * (group_mean - mean))
 
-    lost = "moving averages: an example's own moments take their place"
+    lost = "moving averages: an example's own moments replace them"
     return Replacement(new, carry, "gamma and beta, with the moving averages folded in", lost)
 
 
 def _check_not_constant(channels, groups, rank):
     if rank == 2 and groups == channels:
         raise CannotConvertError(
-            f"its {channels} units in {groups} groups would be one to a group, and the output "
+            f"its {channels} units in {groups} groups would be one per group, and the output "
             "constant"
         )
 

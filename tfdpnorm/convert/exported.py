@@ -240,7 +240,7 @@ def _markdown(card):
     if card["record"] is not None:
         lines += ["", "## Training and results", "", "| | |", "|---|---|"]
         lines += [f"| {name} | {card['record'].get(name)} |" for name in _SHOWN]
-    lines += ["", "## Files", "", "Beside the trained model, on public rows:", ""]
+    lines += ["", "## Files", "", "Compared with the trained model, on public rows:", ""]
     lines += [
         "| file | format | bytes | largest change | root mean square | same class | sha256 |",
         "|---|---|---|---|---|---|---|",

@@ -186,8 +186,8 @@ def _forward(model, rows):
         expected = one_by_one(rows)
     except (ValueError, tf.errors.OpError) as error:
         raise ValueError(
-            f"Expected images that model {model.name!r} takes, got rows of shape "
-            f"{list(rows.shape[1:])}. Its layers say: {_in_a_line(error)}"
+            f"Model {model.name!r} does not accept rows of shape {list(rows.shape[1:])}. Its "
+            f"layers report: {_in_a_line(error)}"
         ) from error
     together = _rows_together(run, rows.shape[1:])
     if together is not None:
@@ -244,8 +244,8 @@ def _load(path, rows=None):
         damage = files.reason(error)
     if damage:
         raise ValueError(
-            f"Expected features of images in {path}, got a damaged file ({damage}). Remove it: "
-            "they are computed again."
+            f"The file of features {path} is damaged ({damage}). Remove it, and they are computed "
+            "again."
         )
     return found
 

@@ -93,7 +93,7 @@ class ConversionReport:
         return kept[0].note if kept else None
 
     def __str__(self):
-        header = ("layer", "was", "is", "carried over", "not carried over, and why")
+        header = ("layer", "was", "is", "carried over", "not carried over, and the reason")
         rows = [(x.name, x.before, x.after, x.carried, x.note) for x in self.layers]
         lines = [
             f"Converted with batch_norm={self.batch_norm!r}: {len(rows)} layers changed or named, "

@@ -56,8 +56,8 @@ def _refuse_all_but_dense(value, name):
     if hasattr(value, "element_spec") or hasattr(value, "__next__"):
         raise TypeError(
             f"Expected {name} to be an array of shape [N, ...], got a {type(value).__name__}, "
-            "whose rows cannot be drawn by their numbers. Read it into arrays: for a "
-            "tf.data.Dataset of single examples, x, y = next(dataset.batch(N).as_numpy_iterator())."
+            "whose rows cannot be drawn by index. Read it into arrays: for a tf.data.Dataset of "
+            "single examples, x, y = next(dataset.batch(N).as_numpy_iterator())."
         )
     if hasattr(value, "row_splits"):
         raise TypeError(
@@ -92,7 +92,7 @@ def numeric_array(value, name):
     if array.dtype.kind not in "biuf":
         raise TypeError(
             f"Expected {name} to hold booleans, integers or floats, got dtype {array.dtype}. "
-            f"Turn texts into ids with `hash_tokens`, other types with `astype(np.float32)`."
+            "Convert texts to ids with `hash_tokens`, other types with `astype(np.float32)`."
         )
     if array.ndim == 0:
         raise ValueError(
@@ -135,8 +135,7 @@ def common_length(lengths):
     """
     if not lengths:
         raise ValueError(
-            "Expected x to hold at least one array, got none. Pass an array of "
-            "shape [N, ...], or a dict or tuple of such arrays."
+            "x holds no array. Pass an array of shape [N, ...], or a dict or tuple of such arrays."
         )
     if len({length for _, length in lengths}) > 1:
         listed = ", ".join(f"{name} has {length}" for name, length in lengths)

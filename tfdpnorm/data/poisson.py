@@ -111,12 +111,13 @@ def random_slots(count, slots, bits):
 # --- lots ---
 
 _NO_DATASET = (
-    "Expected arrays or a source, whose examples can be drawn by their numbers, got a {}: a "
-    "tf.data.Dataset can only be read in its order, and a Poisson sample needs each example "
-    "independently of the others. Make a source of its single examples (x, y), in files:\n"
+    "Expected arrays or a source, whose examples can be drawn by index, got a {}: a "
+    "tf.data.Dataset can only be read in its own order, and Poisson sampling draws each example "
+    "independently of the others. Write its single examples (x, y) to files, which make a "
+    "source:\n"
     '    x, y = tfdpnorm.data.save_examples(dataset.unbatch(), "folder")\n'
     "    batches = tfdpnorm.data.poisson_batches(x, y, expected_batch_size=...)\n"
-    "Or begin with what the dataset was made of: tfds.data_source(...) in place of tfds.load(...), "
+    "Or start from what the dataset was made of: tfds.data_source(...) in place of tfds.load(...), "
     "tfdpnorm.data.image_folder(...) in place of keras.utils.image_dataset_from_directory(...)."
 )
 
@@ -326,7 +327,7 @@ class PoissonBatches:
         elif not isinstance(slots, Slots):
             raise TypeError(
                 f"Expected slots to be Slots(batches, rows) or None, got {slots!r}. Compute them "
-                "by tfdpnorm.privacy.slots.slots_for."
+                "with tfdpnorm.privacy.slots.slots_for."
             )
         first_update = arguments.integer("first_update", first_update, at_least=0)
         if insecure_seed is not None:
@@ -386,7 +387,8 @@ def _examples(x, y, sample_weight):
         if y is not None or sample_weight is not None:
             raise ValueError(
                 "Expected y and sample_weight in the examples of a source, (x, y) or (x, y, "
-                f"sample_weight), got them beside a {type(x).__name__}. Give all by one object."
+                f"sample_weight), got them as separate arguments with a {type(x).__name__}. Let "
+                "one object return all of them."
             )
         return source_on_demand(x)
     leaves = []
@@ -395,7 +397,7 @@ def _examples(x, y, sample_weight):
     if nested:
         raise TypeError(
             f"Expected arrays, or one source by itself, got a {nested[0]} among other things. Make "
-            "one source whose examples have all: (x, y), where x may be a tuple or a dict."
+            "one source whose examples hold all of them: (x, y), where x may be a tuple or a dict."
         )
     if any(map(is_unread, leaves)):
         return columns_on_demand(x, y, sample_weight)
@@ -406,8 +408,8 @@ def _persons(person, most_per_person, rows):
     if (person is None) != (most_per_person is None):
         given = "person" if most_per_person is None else "most_per_person"
         raise ValueError(
-            f"Expected person and most_per_person together, got only {given}. Say whose each row "
-            "is, and how many rows of a person an update may read."
+            f"Expected person and most_per_person together, got only {given}. Give the person of "
+            "each row, and how many rows of a person an update may read."
         )
     if person is None:
         return None

@@ -180,11 +180,10 @@ def check_public_batch(public_x: Any, private_x: Any) -> None:
     overlap = arrays.shared_rows(publics, privates)
     if overlap:
         raise PrivacyError(
-            f"Expected public rows that are not private, got {len(overlap)} of "
-            f"{len(publics[0])} public row(s) that are also in private_x, first row(s) "
-            f"{overlap[:5]} of public_x. Take public rows from another set, or split them off with "
-            "`split_public` and leave out what equals them: keep = unlike_public(private_x, "
-            "public_x)."
+            f"Expected public rows that are not private, got {len(overlap)} of {len(publics[0])} "
+            f"public row(s) that are also in private_x, first row(s) {overlap[:5]} of public_x. "
+            "Take public rows from another set, or split them off with `split_public` and remove "
+            "the rows equal to them: keep = unlike_public(private_x, public_x)."
         )
 
 
@@ -225,8 +224,8 @@ def _check_alike(public, private):
     kinds = [_KIND_NAMES.get(array.dtype.kind) for array in (public, private)]
     if kinds[0] != kinds[1]:
         raise TypeError(
-            f"Expected public_x and private_x to hold one kind of number, got "
-            f"{public.dtype} and {private.dtype}. Convert and scale both alike."
+            f"Expected public_x and private_x of one dtype, got {public.dtype} and "
+            f"{private.dtype}. Convert and scale both alike."
         )
     if len(public) < _LEAST_ROWS:
         raise ValueError(

@@ -115,9 +115,9 @@ class Clipping:
         """
         if self.l2_norm_clip not in (None, plan.l2_norm_clip):
             raise ValueError(
-                f"Expected a Clipping without l2_norm_clip, or with the plan's "
-                f"{plan.l2_norm_clip:g}, got {self.l2_norm_clip:g}. The noise goes by the plan's: "
-                "give it to make_plan."
+                "Expected a Clipping without l2_norm_clip, or with the plan's "
+                f"{plan.l2_norm_clip:g}, got {self.l2_norm_clip:g}. The noise is scaled to the "
+                "plan's norm: set it in make_plan."
             )
         scale = self.loss_scale
         if scale is None:
@@ -200,8 +200,8 @@ def float32_factor(name, value):
         name,
         value,
         *_FACTOR_RANGE,
-        remedy="Beyond, squares of gradients leave the range of float32, and clipping would bound "
-        "nothing.",
+        remedy="Outside of it, squares of gradients leave the range of float32, and clipping "
+        "would bound nothing.",
     )
 
 

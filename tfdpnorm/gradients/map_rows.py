@@ -38,9 +38,9 @@ def map_rows(one, rows):
             # If the function itself fails, it fails here again, with its own message.
             results = _looped(one, rows)
             warnings.warn(
-                "Per-example gradients are taken row after row, which is slow: "
-                f"TensorFlow cannot vectorise one of its ops ({_in_short(error)}). For an LSTM "
-                "or GRU layer, unroll=True avoids it.",
+                "Per-example gradients are computed one row at a time, which is slow: TensorFlow "
+                f"cannot vectorise one of its ops ({_in_short(error)}). For an LSTM or GRU layer, "
+                "unroll=True avoids it.",
                 stacklevel=2,
             )
         else:
@@ -67,9 +67,9 @@ def refused_unless_vectorized(engine):
             if not _is_of_vectorization(error):
                 raise
             raise ValueError(
-                f"Expected operations that TensorFlow can vectorise over rows with engine="
-                f"{engine!r}, got one that it cannot ({_in_short(error)}). Use "
-                'engine="book_keeping" or engine="per_example".'
+                f"engine={engine!r} needs operations that TensorFlow can vectorise over rows, and "
+                f'one cannot be vectorised ({_in_short(error)}). Use engine="book_keeping" or '
+                'engine="per_example".'
             ) from None
 
 

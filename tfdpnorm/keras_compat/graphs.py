@@ -32,9 +32,8 @@ def check_runs_eagerly():
     """
     if not tf.compat.v1.executing_eagerly_outside_functions():
         raise ValueError(
-            "Expected TensorFlow with eager execution, got it switched off, by "
-            "tf.compat.v1.disable_eager_execution() or disable_v2_behavior(): Keras models are "
-            "others then. Remove that call."
+            "Eager execution is switched off, by tf.compat.v1.disable_eager_execution() or "
+            "disable_v2_behavior(), and Keras then makes models of another kind. Remove that call."
         )
 
 

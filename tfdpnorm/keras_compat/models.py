@@ -126,9 +126,8 @@ def complete_build(model):
     specs = specs_of_build(model)
     if specs is None:
         raise ValueError(
-            f"Expected a model whose layers have their variables, got {type(model).__name__} "
-            f"{model.name!r}, which says that it is built, with layers that are not: {unbuilt}. "
-            "Call it on a batch, as in model(x[:1]), before make_private."
+            f"{type(model).__name__} {model.name!r} is marked as built, but some of its layers are "
+            f"not: {unbuilt}. Call it on a batch, as in model(x[:1]), before make_private."
         )
     blank = [tf.zeros([n or 1 for n in s.shape], s.dtype) for s in tf.nest.flatten(specs)]
     model(tf.nest.pack_sequence_as(specs, blank), training=False)
@@ -271,7 +270,7 @@ def computes_in_half(model):
 
 _UNLIKE_CONFIG = weakref.WeakSet()
 HOW_TO_KEEP = (
-    "Keep its weights by save_weights(path): to use them, build and convert the model anew by "
+    "Save its weights with save_weights(path). To use them, build and convert the model again in "
     "code, and call load_weights(path)"
 )
 
@@ -298,9 +297,8 @@ def check_made_by_configs(model, done):
     """
     for layer in layers_unlike_configs(model):
         raise ValueError(
-            f"Expected a model to be {done} that its get_config() makes again, got "
-            f"{type(layer).__name__} {layer.name!r}, inside of which a conversion has exchanged "
-            f"layers. {HOW_TO_KEEP}."
+            f"The model cannot be {done}: get_config() does not recreate {type(layer).__name__} "
+            f"{layer.name!r}, in which a conversion has replaced layers. {HOW_TO_KEEP}."
         )
 
 
@@ -424,7 +422,10 @@ def residual_additions(model):
 
 def _hindrance(layer, node):
     if number_of_calls(layer) > 1:
-        return f"it adds in {number_of_calls(layer)} places, which would share one normalisation"
+        return (
+            f"it is called {number_of_calls(layer)} times, and the calls would share one "
+            "normalisation"
+        )
     shapes = [tuple(tensor.shape) for tensor in _inputs_of(node)]
     if len(set(shapes)) > 1:
         return f"it adds paths of unequal shapes {shapes}"

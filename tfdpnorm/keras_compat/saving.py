@@ -93,7 +93,7 @@ class UnsavedModel(keras.Model):
         how_to_save: What the error says, an "Expected ... got ..." of the class derived from this.
     """
 
-    how_to_save = "Expected another model to be saved, got one that cannot be."
+    how_to_save = "This model cannot be saved."
 
     def get_config(self):
         """Raises TypeError: Keras asks for it before it writes a file."""

@@ -138,14 +138,14 @@ class NoisedBatchNormalization(keras.layers.Layer):
             "activation_clip",
             activation_clip,
             *_CLIP_RANGE,
-            remedy="Choose about twice the standard deviation of what is normalised.",
+            remedy="Choose about twice the standard deviation of the normalised activations.",
         )
         self.momentum = decay(
             "momentum",
             momentum,
-            remedy="It is the part of the running averages that an update keeps.",
+            remedy="It is the share of the running averages that an update keeps.",
         )
-        self.epsilon = positive("epsilon", epsilon, remedy="Under noise a variance may be 0.")
+        self.epsilon = positive("epsilon", epsilon, remedy="With noise, a variance may be 0.")
         self.center = bool(center)
         self.scale = bool(scale)
         self.gamma = self.beta = None
@@ -306,9 +306,9 @@ class _Recorder:
             if only_infers_shapes(graph):
                 return
             raise ValueError(
-                f"Expected a direct call of NoisedBatchNormalization {layer.name!r}, got one "
-                "inside a loop, a condition or a function of TensorFlow, which its statistics "
-                "cannot leave. Use GroupNormalization or LayerNormalization there."
+                f"NoisedBatchNormalization {layer.name!r} is called inside a loop, a condition or "
+                "a function of TensorFlow, which its statistics cannot leave. Use "
+                "GroupNormalization or LayerNormalization there."
             )
         self.moments.append(_RecordedRowMoments(layer, *layer.row_moments(inputs, mask)))
 

@@ -159,9 +159,9 @@ class PublicMomentsLayer(keras.layers.Layer):
 
     def _training_outside(self):
         return (
-            f"{type(self).__name__} was trained outside of a private model. Expected: "
-            "private = tfdpnorm.make_private(model, plan, public_batch=...); private.fit(...). It "
-            "learns no statistics from the rows of an ordinary fit."
+            f"{type(self).__name__} was trained outside of a private model. Expected: private = "
+            "tfdpnorm.make_private(model, plan, public_batch=...); private.fit(...). An ordinary "
+            "fit does not update its statistics."
         )
 
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple | tf.TensorShape:

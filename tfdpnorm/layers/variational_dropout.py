@@ -75,8 +75,9 @@ class VariationalDropout(LossOfWeights, SavesAllVariables):
         self.alpha_per = arguments.choice("alpha_per", alpha_per, ALPHA_PER)
         if noise == "public" and alpha_per != "weight":
             raise ValueError(
-                f"Expected alpha_per='weight' with noise='public', got {alpha_per!r}: of one zeta, "
-                "alpha = zeta^2 / phi^2 differs from weight to weight. Leave alpha_per out."
+                f"Expected alpha_per='weight' with noise='public', got {alpha_per!r}: with a "
+                "single zeta, alpha = zeta^2 / phi^2 differs from weight to weight. Leave "
+                "alpha_per out."
             )
         self.initial_log_alpha = arguments.finite("initial_log_alpha", initial_log_alpha)
         if num_examples is not None:

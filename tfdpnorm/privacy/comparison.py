@@ -76,7 +76,10 @@ def stated(
         module = advanced_composition if accountant == "ac" else zcdp
         epsilon = module.claimed_epsilon(*settings)
         if accountant == "zcdp" and not zcdp.holds(sampling_rate):
-            because = "sampling does not amplify zCDP, and the Gaussian theorem is used backwards"
+            because = (
+                "sampling does not amplify zCDP, and the Gaussian theorem is applied in the wrong "
+                "direction"
+            )
         elif accountant == "ac" and not advanced_composition.holds(*settings):
             because = "the Gaussian theorem needs an epsilon below 1 in each update"
     return Stated(accountant, adjacency, float(noise), epsilon, not because, because)

@@ -124,7 +124,8 @@ def read_metadata(path):
     if "origins" not in metadata:
         raise ValueError(
             f"Expected privacy metadata of this release in {path}, got those of an earlier one. "
-            "Load it with the release that wrote it: it says what was spent on the weights."
+            "Load the file with the release that wrote it: the metadata record the budget spent on "
+            "the weights."
         )
     for origin in metadata["origins"]:
         caveats = [Caveat(**each) for each in origin["caveats"]]

@@ -133,10 +133,9 @@ def phases_after(ledger):
     state = ledger.state
     if state.remaining_updates:
         raise PrivacyError(
-            f"Expected the ledger of a run that has ended, got one with {state.updates} of "
-            f"{state.plan.steps} planned updates, and the remaining ones would not be recorded "
-            "here. Train it to its end, or end it: "
-            "private.ledger.record(tfdpnorm.privacy.entries.Finish())."
+            f"The run has not ended: {state.updates} of its {state.plan.steps} planned updates are "
+            "spent, and the remaining ones would not be recorded here. Train it to its end, or end "
+            "it: private.ledger.record(tfdpnorm.privacy.entries.Finish())."
         )
     return (*ledger.plan.earlier, phase_of(ledger))
 

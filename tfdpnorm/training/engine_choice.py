@@ -105,19 +105,18 @@ class EngineInUse:
         for layer in sublayers(self._model):
             if _splits_texts(layer):
                 raise ValueError(
-                    "Expected texts to be split into words before the model, got TextVectorization "
-                    f"{layer.name!r} in it, where the words of all examples come in one list. Run "
-                    "it on the data, once: x = layer(texts).numpy(); train a model that begins "
-                    "with the ids, and put the layer before it where it is used: "
-                    "keras.Sequential([layer, private.servable()])."
+                    f"The model contains TextVectorization {layer.name!r}, which puts the words of "
+                    "all examples into one list. Run it once on the data: x = "
+                    "layer(texts).numpy(); train a model that takes the ids, and put the layer in "
+                    "front of it for predictions: keras.Sequential([layer, private.servable()])."
                 )
         for layer in [x for p in (self._model, *self._views.augmentations) for x in _layers_of(p)]:
             if isinstance(layer, (keras.layers.RandomHeight, keras.layers.RandomWidth)):
                 raise ValueError(
                     f"Expected examples that keep their size, got {type(layer).__name__} "
-                    f"{layer.name!r}, which draws one size for all rows of a batch: those that are "
-                    "run apart would have one each. Use RandomZoom or RandomTranslation, which "
-                    'keep the size, or engine="book_keeping".'
+                    f"{layer.name!r}, which draws one size for all rows of a batch: rows that are "
+                    "run separately would each have their own. Use RandomZoom or "
+                    'RandomTranslation, which keep the size, or engine="book_keeping".'
                 )
 
 

@@ -292,16 +292,16 @@ def _check_one_of(plan, **instead):
         return
     if given:
         raise ValueError(
-            f"Expected a plan or {' and '.join(given)}, got both. The plan has them: remove the "
-            "others, or the plan."
+            f"Expected either a plan or {' and '.join(given)}, got both. The plan holds these "
+            "settings: remove them, or the plan."
         )
     arguments.instance(
         "plan", plan, PrivacyPlan, remedy="Make one: tfdpnorm.make_plan(num_examples=...)."
     )
     if plan.sampling != "poisson":
         raise ValueError(
-            f'Expected a plan with sampling="poisson", as batches are sampled here, got '
-            f"{plan.sampling!r}. Leave it out."
+            'Expected a plan with sampling="poisson", as batches are sampled here, got '
+            f"{plan.sampling!r}. Leave sampling out."
         )
 
 
@@ -458,7 +458,7 @@ def _warn_of_tensor_float_32():
     if switch_off_tensor_float_32():
         warnings.warn(
             "TensorFloat-32 is switched off in this process: it would round the norms that "
-            "gradients are clipped by. For speed, use the policy mixed_float16 or mixed_bfloat16.",
+            "clipping uses. For speed, use the policy mixed_float16 or mixed_bfloat16.",
             PrivacyWarning,
             stacklevel=3,
         )
@@ -468,7 +468,7 @@ def _warn_of_exchanged_layers(model):
     unlike = layers_unlike_configs(model)
     if unlike:
         warnings.warn(
-            f"private.save() will refuse this model: {unlike[0].name!r} holds exchanged layers, of "
-            f"which its get_config() does not know. {HOW_TO_KEEP}.",
+            f"private.save() will raise an error for this model: {unlike[0].name!r} holds "
+            f"replaced layers, which its get_config() does not describe. {HOW_TO_KEEP}.",
             stacklevel=3,
         )

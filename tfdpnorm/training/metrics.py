@@ -192,11 +192,12 @@ class WarnsOfNonfinite(keras.callbacks.Callback):
         if (logs or {}).get("nonfinite_gradients", 0) > expected / 2:
             warnings.warn(
                 f"Most gradients of the first {self._in_epoch} update(s) were not finite. They "
-                "count as zero, so that these updates were noise alone. Stop, and bring inputs and "
-                "targets to about [-1, 1]: float16 ends at 65,504. If they are there already, take "
-                "a smaller loss scale, clipping=Clipping(loss_scale=...), which is "
-                f"{self._private.loss_scale:g}, or the policy float32 or mixed_bfloat16. This "
-                "message depends on the private data; keep it with them.",
+                "count as zero, so that these updates were noise alone. Stop, and scale inputs "
+                "and targets to about [-1, 1]: the range of float16 ends at 65,504. If they are "
+                "in that range already, use a smaller loss scale, "
+                f"clipping=Clipping(loss_scale=...), which is {self._private.loss_scale:g}, or "
+                "the policy float32 or mixed_bfloat16. This message depends on the private data; "
+                "keep it with them.",
                 PrivacyWarning,
                 stacklevel=2,
             )

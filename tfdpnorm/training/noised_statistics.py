@@ -201,7 +201,7 @@ class NoisedStatistics:
             if None not in (found, expected) and found != expected:
                 raise ValueError(
                     f"Expected layer {layer.name!r} to be called on {expected} rows, one for each "
-                    f"example (and view), got {found}, as inside a wrapper such as "
+                    f"example (and view), got {found}. This happens inside a wrapper such as "
                     "TimeDistributed. Use GroupNormalization or LayerNormalization there."
                 )
             yield of_layer[0].mean, of_layer[0].second_moment

@@ -114,8 +114,8 @@ def _check_other_size(function, specs, count):
         traced(function, more)
     except Exception as error:  # whatever code of the user's raises
         raise refusal_of_engine(
-            f"Expected a model that is not proved to run on {count + 1} rows as on {count}, so "
-            f"that no axis is taken for that of the examples, got: {str(error).rstrip('.')}",
+            f"The model is not verified, and does not run on {count + 1} rows as on {count}, so "
+            f"that another axis may be mistaken for that of the examples: {str(error).rstrip('.')}",
             'Use engine="per_example", which runs each example by itself.',
             kind=PrivacyError,
         ) from error

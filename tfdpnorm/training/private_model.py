@@ -105,8 +105,8 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
     """
 
     how_to_save = (
-        "Expected private.save(path), or private.model, got the private model itself, to be saved "
-        "or cloned: that would take along metrics of private examples, without noise."
+        "The private model itself cannot be saved or cloned: the copy would hold metrics of "
+        "private examples, without noise. Call private.save(path), or use private.model."
     )
 
     def __init__(
@@ -462,8 +462,9 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
 
     def __reduce__(self):
         raise TypeError(
-            "Expected private.model, or a file of private.save(), to be copied or pickled, got the "
-            "private model: its copy would draw the same noise and count it in another ledger."
+            "The private model itself cannot be copied or pickled: the copy would draw the same "
+            "noise and count it in another ledger. Copy private.model, or a file written by "
+            "private.save()."
         )
 
     def __deepcopy__(self, memo):

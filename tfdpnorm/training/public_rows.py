@@ -23,7 +23,7 @@ from tfdpnorm.layers.public_batch_normalization import called_with_public_moment
 from tfdpnorm.training.metrics import Shown
 from tfdpnorm.training.pull_back_weight import automatic_weight
 
-_REMEDY = "Make the rows by tfdpnorm.data.synthetic_rows, and pass them as public_batch."
+_REMEDY = "Make the rows with tfdpnorm.data.synthetic_rows, and pass them as public_batch."
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -107,8 +107,8 @@ def _arrays(rows, model):
             return np.asarray(value)
         except ValueError:
             raise ValueError(
-                f"Expected {name} with rows of one shape, got a {type(value).__name__} of others. "
-                "Several inputs go in a tuple or a dict of arrays."
+                f"Expected {name} with rows of one shape, got a {type(value).__name__} of rows of "
+                "several shapes. Several inputs go in a tuple or a dict of arrays."
             ) from None
 
     if isinstance(rows, list) and len(tf.nest.flatten(symbolic_inputs(model))) == len(rows) > 1:
@@ -146,7 +146,7 @@ def _check_fits(rows, model):
         if wanted.rank == array.ndim - 1 and not wanted.is_compatible_with(array.shape[1:]):
             raise ValueError(
                 f"Expected public rows of shape {tuple(wanted)}, as the model takes, got "
-                f"{array.shape[1:]}. Make them as the private ones are made."
+                f"{array.shape[1:]}. Prepare them like the private ones."
             )
 
 
@@ -170,8 +170,8 @@ def synthetic_batch(model, asked):
     specs = input_specs(model)
     if specs is None:
         raise ValueError(
-            "Expected a model whose inputs are known, for a synthetic public_batch, got one that "
-            f"was not built. Call it on a batch before. Or: {_REMEDY}"
+            "The inputs of the model are unknown, and a synthetic public_batch needs them. Call "
+            f"the model on a batch first. Or: {_REMEDY}"
         )
     inputs = [(spec, _num_tokens(model, spec)) for spec in tf.nest.flatten(specs)]
     rows = [asked.rows(tuple(spec.shape[1:]), count) for spec, count in inputs]
@@ -196,8 +196,8 @@ def _num_tokens(model, spec):
     count = integer_bound(model, default=None)
     if count is None:
         raise ValueError(
-            "Expected a model with an embedding for whole numbers, so that they are token ids, got "
-            f"none. {_REMEDY}"
+            "The model takes whole numbers, but has no embedding that would make them token ids. "
+            f"{_REMEDY}"
         )
     return count
 

@@ -16,7 +16,7 @@ from tfdpnorm.training.validation_data import RowsOfRun
 
 _NO_DEBUGGING = (
     "tf.debugging.enable_check_numerics() and enable_dump_debug_info() are off while fit() trains: "
-    "they would stop at values of single examples, or write them down. Gradients that are not "
+    "they would stop at values of single examples, or write these to files. Gradients that are not "
     "finite count as zero, and fit() shows how many there were (nonfinite_gradients)."
 )
 

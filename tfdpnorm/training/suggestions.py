@@ -144,8 +144,7 @@ def suggest(
     complete_build(model)
     if not model.built:
         raise ValueError(
-            "Expected a built model, got one whose weights are not made yet. Call it on a batch, "
-            "or model.build(shape), before."
+            "The model has no weights yet. Call it on a batch, or model.build(shape), first."
         )
     suggested = suggest_plan(
         budget=budget,
@@ -169,10 +168,10 @@ def suggest(
         reasons={
             **suggested.reasons,
             "clipping": "gradients get about the same norm, so that only the rate has to be chosen",
-            "l2_norm_clip": "any: with automatic clipping the rate makes up for it",
+            "l2_norm_clip": "any: with automatic clipping, the learning rate compensates for it",
             "views": of_views,
             "public_batch": of_public,
-            "learning_rate": "by the noise and the sizes of the weights, falling to 0 as a cosine",
+            "learning_rate": "from the noise and the sizes of the weights, with cosine decay to 0",
             "physical_batch_size": of_rows,
         },
     )
@@ -193,16 +192,16 @@ def _views(model, most_per_person):
         return None, "a person has several rows"
     size = min(side or 0 for side in specs.shape[1:3])
     if size < _SMALLEST_IMAGE:
-        return None, f"only images of {_SMALLEST_IMAGE} pixels and more gain by them"
+        return None, f"only images of {_SMALLEST_IMAGE} pixels and more benefit"
     padding = round(_LARGEST_SHIFT * size)
     views = Views(RandomCropAndFlip(padding=padding, flip=False), multiplicity=_MULTIPLICITY)
-    return views, f"moved by up to {padding} pixels; {_MULTIPLICITY} times the time of an update"
+    return views, f"shifted by up to {padding} pixels; {_MULTIPLICITY} times the time of an update"
 
 
 def _public_batch(model):
     """What public rows it takes, or None; and why."""
     if any(isinstance(layer, PublicMomentsLayer) for layer in (model, *sublayers(model))):
-        return "synthetic", "none were given: made up from the shape of the inputs"
+        return "synthetic", "none were given: synthetic, from the shape of the inputs"
     return None, "no layer takes any"
 
 
@@ -212,9 +211,12 @@ def _physical_batch_size(model, plan, views):
     outputs = sum(_numbers_in_output(layer) for layer in sublayers(model))
     if outputs:
         rows = min(_ROWS, _BYTES // (_BYTES_OF_NUMBER * outputs))
-        why = f"what the layers keep of {_ROWS} rows, or of as many as fit into {_BYTES >> 30} GiB"
+        why = (
+            f"the memory of the layers for {_ROWS} rows, or for as many as fit into {_BYTES >> 30} "
+            "GiB"
+        )
     else:
-        rows, why = _ROWS_OF_UNKNOWN, "the sizes of the layers' outputs are not known beforehand"
+        rows, why = _ROWS_OF_UNKNOWN, "the sizes of the layers' outputs are unknown beforehand"
     return max(1, rows // per_example), why
 
 

@@ -147,7 +147,7 @@ def _augmented(augmentation, x):
         not m.shape[:1].is_compatible_with(g.shape[:1]) for g, m in zip(given, made, strict=False)
     ):
         raise ValueError(
-            f"Expected the augmentation to give as many rows as it takes, {given[0].shape[0]}, "
+            f"Expected the augmentation to return as many rows as it takes, {given[0].shape[0]}, "
             f"got shapes {[tuple(m.shape) for m in made]}."
         )
     return found

@@ -50,7 +50,7 @@ def new_key(folder):
     except OSError as error:
         raise OSError(
             f"Cannot write the secret key of the search to {file}: {files.reason(error)}. Remove "
-            "what is there."
+            "that file or folder."
         ) from error
     files.flush(file)
     files.flush(folder)
@@ -141,7 +141,7 @@ RUN, WINNER, NOTICE = "run", "winner", "NOT_FOR_RELEASE.txt"
 _NOTICE = (
     "This folder holds the trials of a search that is accounted as releasing the best of them\n"
     "and nothing else: neither weights nor scores of the others, nor how many there were.\n"
-    f"Release what is in {WINNER}/, and nothing besides.\n"
+    f"Release the content of {WINNER}/, and nothing else.\n"
 )
 
 
@@ -188,10 +188,9 @@ class SearchFolder:
         self._key = _read_key(self.path)
         if exists and self._key is None:
             raise PrivacyError(
-                f"Expected {SECRET_KEY} in {self.path}, whose search has begun, got none: how "
-                "many trials were drawn is not known, and to draw again would be another search. "
-                "Restore it, or name another folder; the epsilons of several searches on the same "
-                "data add up."
+                f"{SECRET_KEY} is missing in {self.path}, whose search has begun: the number of "
+                "trials drawn is unknown, and drawing again would be another search. Restore it, "
+                "or name another folder; the epsilons of several searches on the same data add up."
             )
         if not exists:
             self._check_no_trials()
@@ -316,11 +315,11 @@ class SearchFolder:
         known = ledger.settings.get("rows")
         if known not in (None, self._digest_of(rows)):  # None: begun by an earlier version
             raise PrivacyError(
-                f"Expected the rows that the search in {self.path} began with, got others: its "
-                "training or validation rows, their labels or their order differ, so that what "
-                "has scored one trial may train another. Give the same ones, with a seed for what "
-                "splits or shuffles them, or name another folder; what was spent here adds to what "
-                "another search on the same data spends."
+                f"The rows are not those with which the search in {self.path} began: its training "
+                "or validation rows, their labels or their order differ, so that rows that scored "
+                "one trial may train another. Pass the same rows, with a seed where they are split "
+                "or shuffled, or name another folder; the epsilons of several searches on the same "
+                "data add up."
             )
 
     def _note_place(self):
@@ -333,8 +332,8 @@ class SearchFolder:
     def _check_no_trials(self):
         if any(self.path.glob(f"trial_*/{RUN}")) or self.winner.exists():
             raise PrivacyError(
-                f"Expected {LEDGER} beside the trials in {self.path}, got none: the budget spent "
-                "is unknown. Restore it, or name another folder."
+                f"{LEDGER} is missing next to the trials in {self.path}: the budget spent is "
+                "unknown. Restore it, or name another folder."
             )
 
     def _derived(self, *names):

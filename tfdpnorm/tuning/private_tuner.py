@@ -190,7 +190,7 @@ class PrivateTuner(keras_tuner.Tuner):
         except Exception as error:
             why = files.reason(error)
             warnings.warn(
-                f"A trial has failed, and counts (not for release): {why}",
+                f"A trial has failed, and still counts (not for release): {why}",
                 PrivacyWarning,
                 stacklevel=2,
             )
@@ -223,8 +223,8 @@ class PrivateTuner(keras_tuner.Tuner):
         """
         if is_worker():
             raise ValueError(
-                "Expected the trials to be asked for in the chief's process, got a worker, which "
-                "does not have them. Ask there, or in another process once the search has ended."
+                "A worker does not have the trials. Ask for them in the chief's process, or in "
+                "another process once the search has ended."
             )
         ended = [trial for trial in self.oracle.trials.values() if trial.status == "COMPLETED"]
         # Trials are exchangeable, so that a tie is broken at random, whatever the data.

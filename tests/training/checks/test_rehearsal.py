@@ -299,7 +299,7 @@ class Late(keras.Model):
 def test_fit_refuses_unknown_shapes_before_the_ledger(data):
     private = made(Late(), engine="book_keeping")
     private.compile("sgd", "mse")
-    with pytest.raises(ValueError, match="^Expected variable .* read by 'other code'") as caught:
+    with pytest.raises(ValueError, match="^Variable .* is read by 'other code'") as caught:
         private.fit(data[0], data[0][:, :3], verbose=0)
     assert "\n" not in str(caught.value)
     assert private.ledger.updates == 0

@@ -93,7 +93,7 @@ def test_a_restored_run_has_the_averages_that_the_optimizer_left(start, data, tm
     restored = start(tmp_path / "run", resume=True, optimizer=optimizer())
     assert restored.restore_run()
     np.testing.assert_array_equal(weights(restored), weights(trained))
-    assert "from elsewhere" not in restored.privacy_statement()
+    assert "unknown provenance" not in restored.privacy_statement()
 
 
 @pytest.mark.slow
@@ -181,7 +181,7 @@ def test_a_run_that_ended_is_not_trained_further(start, data, tmp_path):
     again = start(tmp_path, resume=True)
     again.restore_run()
     np.testing.assert_array_equal(weights(again), expected)
-    with pytest.raises(BudgetExhaustedError, match="Expected updates to be left"):
+    with pytest.raises(BudgetExhaustedError, match="No updates are left"):
         again.fit(*data, verbose=0)
 
 
@@ -397,7 +397,7 @@ def test_a_process_that_died_before_a_checkpoint_begins_anew(start, data, tmp_pa
 
 def test_two_processes_cannot_have_one_run(start, tmp_path):
     first = start(tmp_path)
-    with pytest.raises(BlockingIOError, match="Expected a ledger that no process has open"):
+    with pytest.raises(BlockingIOError, match="The ledger is in use already"):
         start(tmp_path, resume=True)
     first.ledger.close()
 
@@ -432,7 +432,7 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(start, data, tmp_path, monk
     full = start(folder, resume=True, insecure_seed=1)
     with (
         full_disk(monkeypatch),
-        pytest.raises(OSError, match="Expected to write a checkpoint to .*No space left"),
+        pytest.raises(OSError, match="Cannot write a checkpoint to .*No space left"),
     ):
         full.fit(*data, verbose=0)
     full.ledger.close()

@@ -77,13 +77,13 @@ class Engine:
         if rows_mix and not self.runs_rows_apart:
             raise ValueError(
                 f'Expected engine="per_example" with statistics="lot", got {self.name!r}, which '
-                "presumes that no example changes the gradient of another. Or use "
+                "assumes that no example changes the gradient of another. Or use "
                 'statistics_gradient="stop".'
             )
         if public_rows_per_example and self.one_pass:
             raise ValueError(
                 'Expected engine="per_example" with statistics="example", which runs the public '
-                f"rows anew for each example, got {self.name!r}."
+                f"rows once per example, got {self.name!r}."
             )
         if self.of_tensorflow_privacy and not clipping.is_plain:
             raise ValueError(

@@ -80,7 +80,7 @@ class GroupedConvolutionRule(BeforeActivationRule):
             raise refusal_of_engine(
                 f"Expected an input with {layer.rank} known sizes in the grouped convolution "
                 f"{layer.name!r}, got shape {tuple(inputs.shape)}",
-                'Give the model\'s input a full shape, or use engine="per_example".',
+                'Give the model\'s input its full shape, or use engine="per_example".',
             )
         return super().forward(layer, call, watch, inputs, *args, **kwargs)
 

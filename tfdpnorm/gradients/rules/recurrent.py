@@ -257,7 +257,7 @@ class TimeDistributedRule(WrapperRule):
             raise refusal_of_engine(
                 f"Expected a known number of steps in layer {layer.name!r}, got "
                 f"{type(inputs).__name__} of shape {tuple(shape)}",
-                'Give keras.Input the number, or use engine="per_example".',
+                'Pass the number to keras.Input, or use engine="per_example".',
             )
         return shape[1]
 

@@ -50,7 +50,7 @@ class Claim:
 
     def __str__(self):
         if self.holds:
-            return f"{self.what}: proved, {self.verdict}"
+            return f"{self.what}: verified, {self.verdict}"
         if self.reads_no_example:
             return f"{self.what}: reads no example"
         return f"{self.what}: expected {Rows(0, self.per_example)}, got {self.verdict}"

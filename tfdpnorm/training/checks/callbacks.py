@@ -18,13 +18,13 @@ FREE = ("epsilon", "lr", "learning_rate")
 
 _REFUSED = {
     keras.callbacks.BackupAndRestore: (
-        "it would restore weights without what the ledger knows of them. Use make_private(..., "
+        "it would restore weights without their entries in the ledger. Use make_private(..., "
         "run_dir=RunDir(path, resume=True))"
     ),
     keras.callbacks.TerminateOnNaN: (
-        'it stops by "loss", which a single training example can turn to NaN. Leave it out: a '
-        "gradient that is not finite counts as zero, and the weights, which are noised, may be "
-        "looked at by any callback"
+        'it stops on "loss", which a single training example can turn to NaN. Leave it out: a '
+        "gradient that is not finite counts as zero, and any callback may inspect the weights, "
+        "which are noisy"
     ),
 }
 _LOGGERS = (
@@ -114,7 +114,7 @@ def _refuse(callback, free, validation_data_given):
             raise PrivacyError(f"{name} is not supported in private training: {reason}.")
     if getattr(callback, "load_weights_on_restart", False):
         raise PrivacyError(
-            f"Expected no load_weights_on_restart, got one in {name}: "
+            f"load_weights_on_restart of {name} is not supported in private training: "
             f"{_REFUSED[keras.callbacks.BackupAndRestore]}."
         )
     monitor = _monitored(callback)
@@ -129,8 +129,8 @@ def _refuse(callback, free, validation_data_given):
         )
     if not validation_data_given:
         raise ValueError(
-            f"Expected validation_data for {name} with monitor={monitor!r}, got none: it would "
-            "do nothing. Pass validation_data, or monitor a PrivateValidation callback."
+            f"Expected validation_data for {name} with monitor={monitor!r}, got none: the callback "
+            "would do nothing. Pass validation_data, or monitor a PrivateValidation callback."
         )
 
 

@@ -124,8 +124,8 @@ def check_no_auto_clustering():
     found = _AUTO_CLUSTERING.search(os.environ.get("TF_XLA_FLAGS", ""))
     if found:
         raise ValueError(
-            f"Expected TF_XLA_FLAGS without {found[1]}, got {found[0].strip()}: it is then unknown "
-            "which parts of a private step XLA compiles. Remove it from the environment, and pass "
+            f"Expected TF_XLA_FLAGS without {found[1]}, got {found[0].strip()}: with it, XLA may "
+            "compile unknown parts of a private step. Remove it from the environment, and pass "
             "jit_compile=True to compile() instead."
         )
 
@@ -177,8 +177,8 @@ def check_budget_share(share, layers, mode):
     if mode in ("example", "lot"):
         raise ValueError(
             f"NoisedBatchNormalization is not supported together with statistics={mode!r}, which "
-            f"runs public rows among the private ones (layer {layers[0].name!r}). Use one kind of "
-            "normalisation."
+            f"runs public rows together with the private ones (layer {layers[0].name!r}). Use one "
+            "kind of normalisation."
         )
 
 
@@ -194,13 +194,13 @@ def check_views(views, mode):
     """
     if views.rows_per_person is not None and mode in ("example", "lot"):
         raise ValueError(
-            f'Expected a plan without most_per_person with statistics="{mode}", which joins each '
-            'row with the public rows, got one. Use statistics="public" or "blend".'
+            f'most_per_person is not supported with statistics="{mode}", which joins each row with '
+            'the public rows. Use statistics="public" or "blend".'
         )
     if not views.are_rows and mode in ("example", "lot"):
         raise ValueError(
-            f'Expected no augmentation with statistics="{mode}", which joins each example with the '
-            'public rows, got one. Use statistics="public" or "blend".'
+            f'Augmentation is not supported with statistics="{mode}", which joins each example '
+            'with the public rows. Use statistics="public" or "blend".'
         )
 
 
@@ -224,7 +224,7 @@ def check_private_data(batches, plan, public_batch):
         except (ValueError, TypeError):
             raise ValueError(
                 "Expected a public_batch of as many arrays as x, in the same structure, got "
-                f"{type(public_batch).__name__} beside {type(batches.x).__name__}."
+                f"{type(public_batch).__name__} for {type(batches.x).__name__}."
             ) from None
         # Lists to it are rows, not inputs.
         check_public_batch(tuple(tf.nest.flatten(public_batch)), batches.examples.inputs)
@@ -246,9 +246,8 @@ def check_same_variables(compiled, present):
     changed = [name for key, name in (then | now).items() if (key in then) != (key in now)]
     if changed:
         raise ValueError(
-            "Expected the trainable variables that the model was compiled with, got others: "
-            f"{', '.join(map(repr, changed[:5]))} were frozen or thawed since. Call compile() of "
-            "the private model again."
+            "The set of trainable variables changed after compile(): "
+            f"{', '.join(map(repr, changed[:5]))}. Call compile() of the private model again."
         )
 
 
@@ -263,8 +262,8 @@ def check_something_trains(trained):
     """
     if trained is not None and not trained:
         raise ValueError(
-            "Expected a model with trainable variables, got one without any. Set trainable=True of "
-            "the layers that are to be trained, and call compile() of the private model again."
+            "The model has no trainable variables. Set trainable=True on the layers to train, and "
+            "call compile() of the private model again."
         )
 
 

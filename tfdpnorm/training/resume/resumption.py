@@ -161,8 +161,8 @@ class Checkpointing(keras.callbacks.Callback):
             left.append("EarlyStopping, ReduceLROnPlateau and ModelCheckpoint")
         if left:
             warnings.warn(
-                f"Expected the optimizer and the callbacks that {self._folder.path} was trained "
-                f"with, got others: training goes on without what was saved of {', '.join(left)}. "
+                f"The optimizer or the callbacks differ from those that {self._folder.path} was "
+                f"trained with: training continues without the saved state of {', '.join(left)}. "
                 "The guarantee is the same.",
                 stacklevel=5,
             )
