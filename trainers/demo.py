@@ -52,7 +52,8 @@ def main():
         if not records:
             print(
                 f"DIGITS: {data.num_examples:,} private images to train on, {len(data.test_y)} to "
-                "test on.\nPublic images, for the one network that takes any, are generated.\n"
+                "test on.\n"
+                "Public images, for the one network that uses them, are synthetic.\n"
             )
         result = run_cell(spec, data=data, output_dir=folder, run_dir=_new_folder(folder, name))
         records.append(result.record)

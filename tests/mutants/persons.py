@@ -86,8 +86,8 @@ MUTANTS = (
         "persons-of-batches-without-persons",
         "tfdpnorm/training/checks/data.py",
         "    if plan.most_per_person is not None:\n        raise PrivacyError(\n"
-        '            "Expected rows whose',
-        '    if False:\n        raise ValueError(\n            "Expected rows whose',
+        '            f"A plan with',
+        '    if False:\n        raise ValueError(\n            f"A plan with',
         "Each row of a batch is taken for a person.",
         (_refusals,),
     ),

@@ -217,8 +217,8 @@ MUTANTS = (
     fault(
         "errors-of-sources-show-examples",
         "tfdpnorm/data/readers.py",
-        "to be read, got {type(error).__name__}. What",
-        "to be read, got {error}. What",
+        "to be read, got {type(error).__name__}. Its",
+        "to be read, got {error}. Its",
         "An error while training shows which example was drawn.",
         tests_in("tests/training/test_sources.py", "test_errors_of_reading_are_of_our_words"),
     ),

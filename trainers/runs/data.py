@@ -399,7 +399,7 @@ def _check_labels(public, private):
     if public in known_names() and not any({public, private} <= kind for kind in _OF_ONE_KIND):
         raise ValueError(
             f"Expected plateau_dataset with the classes of {private}, got {public}, whose labels "
-            "mean other things. Name a folder of images, train/<class>/*.png, or a CSV file."
+            "have another meaning. Name a folder of images, train/<class>/*.png, or a CSV file."
         )
 
 

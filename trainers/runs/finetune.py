@@ -128,7 +128,7 @@ def check_images(model, images, image_size):
         image_size: Height and width that they are brought to; None for their own.
     """
     if images.dtype == object or images.ndim != 4:
-        raise ValueError("Expected images to train an imported model on, got texts.")
+        raise ValueError("An imported model trains on images, not on texts.")
     if len(model.input_shape) != 4:
         raise ValueError(
             "Expected a model of images [height, width, channels], got one that takes "
@@ -139,7 +139,7 @@ def check_images(model, images, image_size):
     if any(n not in (None, given) for n, given in zip(wanted, size, strict=True)):
         same = f"Set image_size={wanted[0]}." if len(set(wanted)) == 1 else "Resize them first."
         raise ValueError(
-            f"Expected images of {wanted[0]} by {wanted[1]} pixels, which the model takes, got "
+            f"Expected images of {wanted[0]} by {wanted[1]} pixels, as the model takes, got "
             f"{size[0]} by {size[1]}. {same}"
         )
 
@@ -291,8 +291,8 @@ def model_file(path):
         return pathlib.Path(folder) / path
     if not pathlib.Path(path).exists():
         raise FileNotFoundError(
-            f"Expected the file of a Keras model, got {path}, which is not there. Name its path, "
-            f"or set the environment variable {MODELS_DIR} to the folder that has it."
+            f"File not found: {path}. Name its path, or set the environment variable {MODELS_DIR} "
+            "to the folder that has it."
         )
     return pathlib.Path(path)
 

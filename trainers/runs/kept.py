@@ -68,16 +68,16 @@ def _check_is_the_run(folder, spec, resume):
     held = _read(folder)
     if not resume:
         raise ValueError(
-            f"Expected run_dir to hold no run yet, got {folder}, which has one. Pass resume=True "
-            "(--resume) to resume it, or name another folder."
+            f"The run_dir {folder} holds a run already. Pass resume=True (--resume) to resume it, "
+            "or name another folder."
         )
     other = differences(spec, held)
     if held.get("seed") != spec.seed:
         other.append("seed")
     if other:
         raise ValueError(
-            f"Expected run_dir to hold a run with the present settings, got {folder} with other "
-            f"{', '.join(other)}. Move it away, or name another folder."
+            f"The run in run_dir {folder} has other settings: {', '.join(other)}. Move it away, or "
+            "name another folder."
         )
 
 
@@ -85,10 +85,9 @@ def _read(folder):
     path = folder / SETTINGS
     if not path.exists():
         raise ValueError(
-            f"Expected {SETTINGS} in a run_dir that is not empty, got {folder} with "
-            f"{', '.join(_content(folder)[:3])} and without it, as older versions left their runs: "
-            "its settings are not known. Name another folder; what a private run there has spent "
-            "adds to what another one on the same data spends."
+            f"The run_dir {folder} holds {', '.join(_content(folder)[:3])}, but no {SETTINGS}, "
+            "like runs of older versions: its settings are unknown. Name another folder; the "
+            "epsilons of several runs on the same data add up."
         )
     try:
         held = json.loads(path.read_text())
@@ -97,8 +96,8 @@ def _read(folder):
         return upgraded_settings(held)
     except (ValueError, RecursionError) as error:
         raise ValueError(
-            f"Expected the settings of a run in {path}, got something else ({error}). Bring it "
-            "back, or name another run_dir."
+            f"Expected the settings of a run in {path}, got something else ({error}). Restore it, "
+            "or name another run_dir."
         ) from None
 
 

@@ -51,7 +51,7 @@ class PrivateRun(Run):
     def __init__(self, spec, data, *, checkpoint_every=None, **more):
         super().__init__(spec, data, **more)
         if checkpoint_every is not None and self.run_dir is None:
-            raise ValueError("Expected --run_dir with --checkpoint_every, got None.")
+            raise ValueError("--checkpoint_every needs --run_dir.")
         steps = spec.updates(data.num_examples)
         self.model = build_private(
             spec,
@@ -91,7 +91,7 @@ class PrivateRun(Run):
             *([f"  public: {data.pretrained}"] if data.pretrained else []),
             *([f"  each image in {views} views, {_KINDS_OF_VIEWS[spec.views]}"] if viewed else []),
             *([f"  {halved}"] if halved else []),
-            f"  T = {plan.steps} updates, expected lot {plan.expected_batch_size}, q = "
+            f"  T = {plan.steps} updates, expected batch {plan.expected_batch_size}, q = "
             f"{plan.sampling_rate:.5f}, z = {plan.noise_multiplier:.4f}, C = "
             f"{plan.l2_norm_clip:g}, delta = {plan.delta:g}, engine {self.model.engine}, seed "
             f"{spec.seed}",

@@ -207,7 +207,7 @@ def _summary(training, record):
     """Returns the result of a run in words, the paper's figure beside ours."""
     of = "test accuracy"
     if getattr(training.spec.run, "held_out", None):
-        of = "accuracy of the examples held out"
+        of = "accuracy on the held-out examples"
     ours = f"{of} {record['test_accuracy']:.2f} %"
     if record["test_accuracy_ema"] is not None:
         ours += f" (weight average {record['test_accuracy_ema']:.2f} %)"

@@ -40,7 +40,7 @@ _GRIDS = {
 }
 _TYPES = {"learning_rate": float, "l2_norm_clip": float, "norm": str}
 SEARCHED = tuple(_GRIDS)
-"""The names of what may be searched."""
+"""The names of the settings that may be searched."""
 
 
 def grids(spec, num_examples=None):

@@ -76,7 +76,7 @@ class AuditSpec:
     clip_function: str = option("abadi", "See `tfdpnorm.Clipping`.", flag=False)
     engine: str | None = option(
         None,
-        "How clipped sums are computed; default: the fastest that can.",
+        "How clipped sums are computed; default: the fastest engine that supports the model.",
         choices=ENGINES,
     )
     augmentation_multiplicity: int = option(

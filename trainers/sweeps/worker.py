@@ -110,8 +110,8 @@ def _train_locked(spec, job, folder):
     # Without it the next sweep would train the run again, and this one is about to forget it.
     if not is_done(spec, read_records(job.output_dir, spec.experiment)):
         raise RuntimeError(
-            f"Expected a record of {run_name(spec)} with its settings in {job.output_dir}, got "
-            f"none; differences: {', '.join(differences(spec, record['flags'])) or 'none'}."
+            f"There is no record of {run_name(spec)} with its settings in {job.output_dir}; "
+            f"differences: {', '.join(differences(spec, record['flags'])) or 'none'}."
         )
     shutil.rmtree(folder, ignore_errors=True)  # it may have removed it itself
     return Outcome("done", record)

@@ -52,7 +52,7 @@ def test_a_run_releases_once_and_says_so(tmp_path):
     test = load_examples("digits", "test")
     scores = keras.models.load_model(file).predict(test.x, verbose=0)
     assert 100 * np.mean(scores.argmax(-1) == test.y) == pytest.approx(record["test_accuracy"])
-    with pytest.raises(ValueError, match="its only release is spent"):
+    with pytest.raises(ValueError, match="the only release of that run is spent"):
         run(spec, tmp_path, resume=True)
 
 
@@ -106,7 +106,7 @@ def test_settings_without_use_are_refused(name):
 
 def test_there_is_nothing_to_search():
     spec = small_spec(accountant="rdp")
-    with pytest.raises(ValueError, match="a head that is trained in a search"):
+    with pytest.raises(ValueError, match="is not supported in a search"):
         search_spec(spec, over="learning_rate=0.1:0.3")
 
 

@@ -79,4 +79,4 @@ def test_what_cannot_be_trained_leaves_no_folder(main, tmp_path):
 @pytest.mark.parametrize("flag", ["--resume", "--checkpoint_every=3"])
 def test_options_of_a_run_folder_want_one(main, tmp_path, flag):
     result = main("davody_dp", *RUN[:-1], flag, f"--output_dir={tmp_path}")
-    assert result.code == 2 and "run_dir with" in result.err
+    assert result.code == 2 and "needs --run_dir" in result.err

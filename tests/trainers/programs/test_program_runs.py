@@ -215,7 +215,7 @@ def test_the_demo_shows_its_runs_and_states_what_holds(main, tmp_path, monkeypat
     assert len({r["num_examples"] for r in records}) == 1
     for part in (
         "DIGITS: 300 private images",
-        "are generated",
+        "are synthetic",
         "guarantee holds",
         "(epsilon, delta)-differential privacy",
         "\nNot covered\n",

@@ -216,10 +216,7 @@ def test_the_same_run_goes_on(tmp_path, epsilon):
 def test_other_settings_are_refused_by_name(tmp_path, fields, names):
     begin(tmp_path)
     before = content(tmp_path)
-    expected = (
-        f"Expected run_dir to hold a run with the present settings, got {tmp_path} with other "
-        f"{names}. Move it away"
-    )
+    expected = f"The run in run_dir {tmp_path} has other settings: {names}. Move it away"
     with pytest.raises(ValueError, match=re.escape(expected)):
         enter(tmp_path, dataclasses.replace(PRIVATE, **fields), True)
     assert content(tmp_path) == before

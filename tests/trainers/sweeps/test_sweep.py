@@ -161,7 +161,7 @@ def test_a_run_folder_is_kept_until_there_is_a_record(place):
 
     assert place.sweep(forgetful, TABLE[:1]) == 1
     assert place.kept() == ["none-eps=inf-seed0"]
-    assert "Expected a record of none/eps=inf seed 0" in place.shown[-1]
+    assert "There is no record of none/eps=inf seed 0" in place.shown[-1]
 
     def other_settings(spec, run_dir, output_dir, **_):
         return types.SimpleNamespace(record=write(output_dir, changed(spec, momentum=0.5)))
@@ -174,7 +174,7 @@ def test_a_run_that_another_sweep_has_finished_meanwhile_is_not_trained(place):
     trainer = Trainer(**{"none/eps=inf seed 0": lambda _, folder: write(folder, TABLE[1])})
     assert place.sweep(trainer) == 0
     assert trainer.trained == ["none/eps=inf seed 0", "layer/eps=1 seed 0"]
-    assert "none/eps=1 seed 0: done by another process meanwhile; 2 of 3 done" in place.text
+    assert "none/eps=1 seed 0: finished by another process; 2 of 3 done" in place.text
 
 
 @pytest.fixture
