@@ -1,4 +1,4 @@
-"""A search for settings, which the budget pays for."""
+"""A search for settings, charged to the privacy budget."""
 
 import tempfile
 

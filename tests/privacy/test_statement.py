@@ -92,11 +92,11 @@ def test_a_finished_run(accountant):
 @each(
     "recorded, first, relied_on",
     [
-        ([], "Unconfirmed: that the settings", "private data (which nobody has declared); and"),
+        ([], "Unconfirmed: that the settings", "private data (not declared by the data holder); and"),
         (
             [Declaration("Jane Doe")],
             "Unconfirmed: that the settings",
-            "(which nobody has declared)",
+            "(not declared by the data holder)",
         ),
         (
             [Declaration(search="not searched")],

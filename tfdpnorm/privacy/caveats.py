@@ -200,8 +200,8 @@ _WORDS = {
     ),
     "first_weights_unseen": (
         NOT_COVERED,
-        "The weights that the run began with, unless they were drawn at random: the model was "
-        "built after it was made private, and before fit().",
+        "Data that trained the initial weights, if these were not drawn at random: they were not "
+        "checked, because the model was built between make_private() and fit().",
     ),
     # Copies
     "copies_of_run": (

@@ -1,6 +1,6 @@
 """The privacy statement: plain English for the person who has to sign for an epsilon.
 
-Its first lines say the whole in plain words, the rest gives the details under fixed headings
+Its first lines summarise it in plain English, the rest gives the details under fixed headings
 (`tfdpnorm.privacy.statement_details`). What is known of a run is in its ledger; whatever else is
 said here follows from the ledger alone, so that `tfdpnorm-epsilon --ledger=...` says it again.
 """
@@ -225,7 +225,7 @@ def _relies_on(ledger, unit):
     if ledger.state.search is not None:
         settings = "settings that are public, and chosen by the counted search alone"
     elif not _settings_are_declared(ledger):
-        settings += " (which nobody has declared)"
+        settings += " (not declared by the data holder)"
     return (
         f"What it relies on: {drawn}a noise key that stays secret; a gradient of each {unit.one} "
         f"that depends on no other {unit.one} {how}; {settings}; and correct software and hardware."
