@@ -212,7 +212,7 @@ def test_rows_are_added_to_a_record(main, monkeypatch, tmp_path):
     assert output.read_text() == "[{}]"
 
 
-def test_only_this_librarys_engines_have_other_devices_and_precisions(main, monkeypatch):
+def test_only_own_engines_have_other_devices_and_precisions(main, monkeypatch):
     monkeypatch.setattr(turns, "check_device", lambda device: pytest.fail("it looked"))
     for flag in ("--device=gpu", "--mixed_precision"):
         result = main(flag, "--engines=keras,torch,jax")

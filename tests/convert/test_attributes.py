@@ -98,7 +98,9 @@ def private_with(model, rows=X, **settings):
 def test_a_file_that_could_not_be_loaded_again_is_not_written(make, batch_norm, tmp_path):
     model = moved(make())
     public = {"public_batch": X + 9} if batch_norm == "public_batch" else {}
-    with pytest.warns(UserWarning, match=r"private.save\(\) will refuse this model.*save_weights"):
+    with pytest.warns(
+        UserWarning, match=r"private.save\(\) will raise an error for this model.*save_weights"
+    ):
         private = private_with(model, convert=batch_norm, validate="probe", **public)
     private.compile("sgd", "mse")
     checkpoint = keras.callbacks.ModelCheckpoint(str(tmp_path / "best.keras"))
@@ -142,7 +144,7 @@ def test_a_wrapper_is_known_as_far_as_its_config_goes():
 
 
 @pytest.mark.parametrize("ending", ["keras", "h5"])
-def test_what_loads_is_saved_without_a_word(ending, tmp_path):
+def test_models_that_load_again_are_saved_without_warnings(ending, tmp_path):
     """By its averages, a normalisation has the weights of the one that the config makes."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
@@ -203,7 +205,7 @@ class OutOfReach(layers.Layer):
         return self._self_hidden(inputs, training=training)
 
 
-def test_what_no_exchange_reaches_is_named():
+def test_layers_out_of_reach_are_reported():
     inputs = keras.Input((4,))
     model = keras.Model(inputs, layers.Dense(1)(OutOfReach(name="outer")(inputs)))
     (layer,) = convert_model(model, "group").report.not_converted
@@ -292,7 +294,7 @@ class Own(layers.BatchNormalization):
 
 def test_after_a_conversion_the_refusal_asks_for_a_converter():
     model = keras.Sequential([keras.Input((4,)), Own(name="own"), layers.Dense(1)])
-    with pytest.raises(ValueError, match="register_converter. Exchange it by make_private"):
+    with pytest.raises(ValueError, match="register_converter. Replace it with make_private"):
         private_with(model)
     with pytest.raises(ValueError) as caught:
         private_with(model, convert="group")

@@ -115,7 +115,7 @@ if not KERAS_3:  # which has one axis only
 @pytest.mark.slow
 @each("batch_norm", BATCH_NORMS)
 @each("name", MODELS)
-def test_what_is_kept(name, batch_norm):
+def test_conversion_keeps_names_weights_and_outputs(name, batch_norm):
     model = randomized(MODELS[name]())
     before, rows = model.get_weights(), rows_for(model)
     expected = model(rows).numpy()
@@ -138,7 +138,7 @@ def test_what_is_kept(name, batch_norm):
 
 
 @each("name", [x for x in ("nested twice", "shared", "several axes") if x in MODELS])
-def test_what_public_moments_cannot_serve_is_frozen_and_named(name):
+def test_layers_without_public_moments_are_frozen_and_reported(name):
     converted, report = convert_model(randomized(MODELS[name]()), "public_batch")
     (layer,) = report.not_converted
     assert layer.after == "FrozenBatchNormalization" and (
@@ -172,7 +172,7 @@ def test_groups_of_masked_sequences_are_not_made():
     assert not convert_model(model, "layer")[1].not_converted
 
 
-def test_groups_of_masked_sequences_in_ones_own_model_are_refused():
+def test_group_norm_of_masks_in_a_subclassed_model_is_rejected():
     model = Masked()
     rows = np.ones([2, 4], int)
     model(rows)
@@ -329,7 +329,7 @@ class Makes(layers.Layer):
         return self.norm(inputs, training=training)
 
 
-def test_what_is_made_in_build_is_frozen_inside_and_named():
+def test_layers_made_in_build_are_frozen_and_reported():
     model = randomized(keras.Sequential([keras.Input((3,)), Makes(name="late"), layers.Dense(2)]))
     rows = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
     converted, report = convert_model(model, "group", public_rows=rows)

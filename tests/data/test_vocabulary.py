@@ -52,12 +52,12 @@ def test_ids_stay_in_the_vocabulary_and_rows_by_themselves(texts, size):
         (lambda: common_words([b"x"], 5), TypeError, "got bytes in row 0"),
         (lambda: common_words(["x"], 2), ValueError, "vocabulary_size"),
         (lambda: common_words(["..."], 5), ValueError, "1 text.s. without any"),
-        (lambda: word_ids(["x"], ("a", "a"), 3), ValueError, "2 of which 1 are different"),
+        (lambda: word_ids(["x"], ("a", "a"), 3), ValueError, "2 of which 1 are distinct"),
         (lambda: word_ids(["x"], ("a",), 0), ValueError, "sequence_length"),
         (lambda: word_ids("x", ("a",), 3), TypeError, "got one str"),
     ],
     ids=["one text", "bytes", "size", "no words", "repeated", "length", "one text to ids"],
 )
-def test_what_is_no_text_is_refused(call, error, message):
+def test_values_that_are_not_texts_are_rejected(call, error, message):
     with pytest.raises(error, match=message):
         call()

@@ -91,7 +91,7 @@ def proof_of(model, shape=(6, 4)):
     ],
     ids=["outputs", "before_activation", "weights", "in_a_loop", "gathered"],
 )
-def test_what_a_layer_leaves_in_an_attribute_is_refused(leave):
+def test_reads_of_attributes_of_a_layer_are_rejected(leave):
     with pytest.raises(ValueError, match="other than through its return value"):
         proof_of(Reads(leave))
 
@@ -126,7 +126,7 @@ def test_position_embeddings_may_not_leave_any_either():
     ],
     ids=["inputs", "stopped", "argmax", "compared"],
 )
-def test_what_has_no_gradient_by_the_weights_may_be_read(leave):
+def test_attributes_without_gradients_of_weights_may_be_read(leave):
     with double_precision():
         model = Reads(leave)
         proof = proof_of(model)
@@ -226,7 +226,7 @@ def test_a_gradient_without_weights_may_be_read():
     ],
     ids=["stopped", "argmax", "compared"],
 )
-def test_what_is_read_without_a_gradient_may_be_left(read):
+def test_attributes_may_be_read_without_gradients(read):
     class ReadsSo(Reads):
         def call(self, x):
             outputs = self.leaves(self.first(x))

@@ -195,7 +195,8 @@ MUTANTS = (
         'for name in ("most_per_person", "expected_batch_size"):',
         "The data have fewer examples than planned: each is in more lots than q says.",
         tests_in(
-            "tests/training/checks/test_bad_input.py", "TestData::test_of_another_size_than_planned"
+            "tests/training/checks/test_bad_input.py",
+            "TestData::test_data_of_another_size_than_planned_are_rejected",
         ),
     ),
     fault(

@@ -110,7 +110,7 @@ def test_epochs_are_rounded_up_to_updates(capsys, epochs, rate, steps):
 
 
 @pytest.mark.parametrize("flag", ["--noise_multiplier=0", "--epsilon=inf"])
-def test_no_noise_prints_infinity_in_valid_json(capsys, flag):
+def test_zero_noise_prints_infinity_in_valid_json(capsys, flag):
     (line,) = run(capsys, "--steps=5", flag, "--json")
     record = json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     assert record["epsilon"] == "inf" and record["noise_multiplier"] == 0
@@ -255,7 +255,7 @@ def test_a_comparison_goes_on_without_an_accountant(capsys):
     ]
 
 
-def test_no_value_at_all_is_an_error(capsys):
+def test_missing_values_of_all_accountants_are_an_error(capsys):
     with pytest.raises(SystemExit) as ended:
         main([*TOO_SMALL, "--noise_multiplier=1", "--delta=2", "--accountant=both"])
     assert ended.value.code == 2 and capsys.readouterr().out == ""

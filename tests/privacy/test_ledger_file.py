@@ -27,7 +27,7 @@ from tfdpnorm.privacy.entries import ENTRIES, Answer, Finish, Query, Resume, Sea
 from tfdpnorm.privacy.search import SearchPlan
 
 
-def test_what_was_written_is_read(path):
+def test_entries_are_read_as_written(path):
     ledger = fill(create_ledger(path, PLAN, RUN_SETTINGS))
     memory = fill(PrivacyLedger(PLAN, RUN_SETTINGS))
     read = read_ledger(path)
@@ -175,7 +175,7 @@ def test_all_differences_are_in_one_error(whole):
         reopen_ledger(whole, PLAN)
 
 
-def test_what_was_only_read_or_closed_records_nothing(whole):
+def test_read_or_closed_ledgers_record_nothing(whole):
     before = whole.read_bytes()
     closed = reopen_ledger(whole, PLAN, RUN_SETTINGS)
     closed.close()

@@ -118,7 +118,7 @@ def test_lines_of_another_ledger_are_refused(tmp_path):
     ],
     ids=["empty", "zeros", "half a header", "not UTF-8", "text", "empty lines", "anything"],
 )
-def test_what_is_no_ledger_is_refused(path, data, what):
+def test_other_files_are_not_accepted_as_ledgers(path, data, what):
     path.write_bytes(data)
     for opening in (read_ledger, lambda path: reopen_ledger(path, PLAN)):
         with pytest.raises(LedgerCorruptError, match=what):

@@ -111,7 +111,7 @@ def test_an_infinite_clip_needs_the_absence_of_noise(given):
 @pytest.mark.parametrize(
     "given", [{"noise_multiplier": 0, "delta": 1e-5}, {"budget": PrivacyBudget(math.inf, 1e-5)}]
 )
-def test_no_noise_no_guarantee(given):
+def test_zero_noise_has_no_guarantee(given):
     plan = make_plan(**{**SIZES, "l2_norm_clip": math.inf}, **given)
     assert plan.no_guarantee_because == ("the noise multiplier is 0",)
     assert plan.epsilon_after(1) == plan.claimed_epsilon_after(1) == math.inf

@@ -179,7 +179,7 @@ def test_public_rows_are_compared_with_all_examples():
         fitted(Source(X, Y), private=private)
 
 
-def test_what_a_source_cannot_be_combined_with():
+def test_arguments_that_exclude_a_source_are_rejected():
     with pytest.raises(ValueError, match="in the examples of a source"):
         fitted(Source(X), Y)
     with pytest.raises(ValueError, match="class_weight needs targets"):

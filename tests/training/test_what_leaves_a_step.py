@@ -73,7 +73,7 @@ class TestMetrics:
             assert any("kernel" in n or "trainable_variables" in n for n in saved)
             assert not [n for n in saved if secret & set(n.split("/")) or "metric" in n]
 
-    def test_no_log_of_tensorboard_has_the_key_of_the_noise(
+    def test_tensorboard_logs_do_not_hold_the_noise_key(
         self, build, private, data, cross_entropy, tmp_path
     ):
         """Where Keras writes it, it has the graph of the step."""
@@ -88,7 +88,7 @@ class TestMetrics:
         assert words and not any(word.tobytes() in written for word in words)
         assert not any(str(word).encode() in written for word in words)
 
-    def test_what_keras_writes_by_itself_is_refused(self, trained, data, tmp_path):
+    def test_saving_with_keras_functions_is_rejected(self, trained, data, tmp_path):
         trained.predict(data[0], verbose=0)
         for name, save in (
             ("a.keras", keras.models.save_model),

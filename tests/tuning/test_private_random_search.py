@@ -85,14 +85,14 @@ def test_public_scores_are_exact_and_free(tuner, run, draw):
     assert "Scores: of public examples" in privacy_statement(best.ledger)
 
 
-def test_settings_are_drawn_with_replacement_and_whatever_the_scores(tuner, run, draw):
+def test_settings_are_drawn_with_replacement_and_without_scores(tuner, run, draw):
     draw(30)
     made = run(tuner())
     drawn = [values["right"] for _, values in made.hypermodel.trained]
     assert len(drawn) == 30 and len(set(drawn)) == 5  # of five values: Keras Tuner would stop
 
 
-def test_two_trials_have_the_same_settings_as_often_as_chance_has_it(tuner, run, draw):
+def test_equal_settings_occur_as_often_as_by_chance(tuner, run, draw):
     """Without replacement trials depend on each other, however few they are."""
     draw(2)
     same = 0
@@ -189,7 +189,7 @@ def test_a_search_without_its_secret_is_refused(tuner, run, draw, tmp_path):
         run(tuner())
 
 
-def test_no_trial_at_all(tuner, run, draw, tmp_path):
+def test_search_may_draw_zero_trials(tuner, run, draw, tmp_path):
     draw(0)
     made = run(tuner())
     assert made.hypermodel.trained == [] and ledger_of(tmp_path).state.trials == ()
@@ -289,7 +289,7 @@ def test_a_score_that_is_no_number_loses(tuner, run, draw, monkeypatch):
     assert [trial.trial_id for trial in made.get_best_trials(None)] == ["0001"]
 
 
-def test_what_voids_one_trial_voids_the_winner(tuner, run, draw):
+def test_lost_guarantee_of_a_trial_holds_for_the_selected_one(tuner, run, draw):
     class Voids(FakeHyperModel):
         def train(self, hp, trial, x, y, **more):
             private = super().train(hp, trial, x, y, **more)
@@ -422,7 +422,7 @@ def test_only_the_winner(tuner, run, draw, capsys):
     assert "winner/" in notice.read_text()
 
 
-def test_what_is_printed_does_not_tell_how_many_trials_there_were(tuner, run, draw, capsys):
+def test_output_does_not_depend_on_the_number_of_trials(tuner, run, draw, capsys):
     shown = []
     for count in (1, 6):
         draw(count)
@@ -431,7 +431,7 @@ def test_what_is_printed_does_not_tell_how_many_trials_there_were(tuner, run, dr
     assert shown[0] == shown[1] and "The trials begin" in shown[0]
 
 
-def test_no_other_way_to_the_trials_that_lost(tuner, run, draw):
+def test_other_trials_cannot_be_reached(tuner, run, draw):
     draw(3)
     made = run(tuner())
     best, *lost = made.get_best_trials(None)
@@ -468,7 +468,7 @@ def test_callbacks_that_write_trials_down_are_refused(tuner, run, draw, tmp_path
     assert not (tmp_path / FOLDER / "ledger.jsonl").exists()
 
 
-def test_no_seed_of_the_program_tells_trials_apart(tuner, run, draw):
+def test_seeds_of_the_program_do_not_identify_trials(tuner, run, draw):
     """Trials have to be equally distributed: a known seed would give each its own beginning."""
     draw(2)
     drawn = []
@@ -493,7 +493,7 @@ def test_validation_rows_that_are_training_rows_are_refused(tuner, run, data):
         run(tuner(), validation_data=(data.x[:50], data.y[:50]))
 
 
-def test_public_validation_rows_that_are_training_rows_are_refused(tuner, run, data):
+def test_public_validation_rows_must_not_be_training_rows(tuner, run, data):
     made = tuner(validation_is_public=True)
     with pytest.raises(
         ValueError, match="Validation examples must not be training examples, but 50"
@@ -512,7 +512,7 @@ def test_validation_rows_that_are_public_rows_are_refused(tuner, run, data):
 
 
 @pytest.mark.filterwarnings("ignore:A trial has failed")
-def test_public_rows_that_a_trial_chooses_are_no_validation_rows_either(tuner, run, draw, data):
+def test_public_rows_of_a_trial_must_not_be_validation_rows(tuner, run, draw, data):
     class Chooses(FakeHyperModel):
         def settings(self, hp):
             rows = {"made up": "synthetic", "validation": data.other[0][:9]}

@@ -198,7 +198,7 @@ def test_the_loop_in_a_tf_function():
     def summed(rows):
         return per_example(case.loss_fn, tuple(rows), case.variables, 0.5)
 
-    with pytest.warns(UserWarning, match="row after row"):
+    with pytest.warns(UserWarning, match="one row at a time"):
         summed.get_concrete_function()
     for count in (0, 1, 3):
         rows = case.rows(count)
@@ -347,7 +347,7 @@ def test_rows_that_mix(count):
 
 
 @pytest.mark.parametrize("error", [AttributeError, AssertionError, KeyError, ValueError])
-def test_of_a_failed_vectorisation_nothing_is_left_in_the_graph(monkeypatch, error):
+def test_failed_vectorisation_leaves_no_operation_in_the_graph(monkeypatch, error):
     """TensorFlow's converters raise anything; what they have made so far must not run."""
     made_by_failing = tf.Variable(0.0)
 

@@ -101,7 +101,7 @@ def test_nobody_is_trained_on_and_tested(of_persons):
         assert "bob" not in str(told.value).replace(str(of_persons), "")
 
 
-def test_what_is_none_of_them(folder):
+def test_other_names_and_files_are_rejected(folder):
     with pytest.raises(ValueError, match="Expected dataset to be one of"):
         load_labelled("nothing", "train")
     (folder / "train" / "dog" / "broken.png").write_text("no image")

@@ -56,7 +56,7 @@ def test_a_run_releases_once_and_says_so(tmp_path):
         run(spec, tmp_path, resume=True)
 
 
-def test_what_is_known_against_the_guarantee_is_said(tmp_path):
+def test_known_exceptions_to_the_guarantee_are_stated(tmp_path):
     """Before and after the release; and what imported weights have seen."""
     lines, spec = [], small_spec(insecure_seed=1)
     known = data.load_experiment_data(small_spec(epsilon=1.0))
@@ -125,7 +125,7 @@ def test_directions_are_as_many_as_are_worth_their_noise(tmp_path):
     assert model.get_layer("whitened").units == 11
 
 
-def test_more_directions_than_public_images_differ_in_are_refused():
+def test_more_directions_than_public_images_allow_are_rejected():
     inputs = keras.Input((6,))
     model = keras.Model(inputs, keras.layers.Flatten()(inputs))
     x = np.random.default_rng(0).normal(size=(50, 6)).astype(np.float32)

@@ -253,7 +253,7 @@ def test_dry_runs_and_refusals(main, tmp_path):
 
 
 @pytest.mark.parametrize("public", ["split", "cifar100"])
-def test_what_cannot_be_exported_is_refused_before_training(main, tmp_path, monkeypatch, public):
+def test_exports_that_must_fail_are_rejected_before_training(main, tmp_path, monkeypatch, public):
     monkeypatch.setattr(common, "train", lambda spec: pytest.fail("was trained"))
     flags = ["--model=a.keras", "--dataset=digits", "--epsilon=3", f"--public_dataset={public}"]
     places = [f"--export_dir={tmp_path / 'export'}", f"--data_dir={tmp_path / 'no_data'}"]
@@ -286,7 +286,7 @@ def test_each_mistake_gives_one_line(main, tmp_path):
         ("--dataset=short.csv", "Expected image, label, split in line 2 .* got no split"),
         ("--dataset=files.csv", "Expected an image in .*x.png, got Is a directory"),
         ("--dataset=nothing", "Expected dataset to be one of"),
-        ("--trainable=last:999", "Expected trainable to be last:3 or fewer, got last:999"),
+        ("--trainable=last:999", "Expected trainable to be last:3 or less, got last:999"),
         ("--epsilon=-1", "Expected epsilon > 0"),
         (
             "--expected_batch_size=41",

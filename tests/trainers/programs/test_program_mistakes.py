@@ -134,7 +134,7 @@ def test_mistakes_are_found_before_tensorflow_is_loaded(tmp_path, program, flags
     assert expected in done.stderr
 
 
-def test_resume_without_a_folder_is_refused_before_the_data_are_loaded(main, tmp_path):
+def test_resume_without_a_folder_is_rejected_before_loading_data(main, tmp_path):
     for program in ("davody_dp", "davody_weight_noise"):
         epsilon = ["--epsilon=1"] if program == "davody_dp" else []
         result = main(program, *epsilon, "--resume", f"--data_dir={tmp_path}")

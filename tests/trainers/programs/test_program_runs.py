@@ -177,7 +177,7 @@ def test_training_writes_one_record_from_which_the_table_is_made(main, tmp_path)
     # The table's own files are no obstacle to making it again.
     assert main("table", "--experiment=davody_digits", f"--results_dir={tmp_path}").code == 0
     other = main("table", "--experiment=davody_digit", f"--results_dir={tmp_path}")
-    assert other.code == 2 and "there are some of davody_digits" in other.err
+    assert other.code == 2 and "there are records of davody_digits" in other.err
 
 
 @pytest.mark.slow

@@ -171,7 +171,7 @@ def _as_read(record):
     ],
     ids=["lot", "epsilon inf", "no noise", "insecure seed"],
 )
-def test_no_epsilon_is_given_where_no_guarantee_holds(tiny_spec, tiny_data, fields, reason):
+def test_epsilon_is_left_out_without_a_guarantee(tiny_spec, tiny_data, fields, reason):
     run = Run(tiny_spec(**fields), tiny_data)
     record = run.record
     assert record["guarantee_holds"] is False

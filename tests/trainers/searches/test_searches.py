@@ -56,7 +56,7 @@ def test_grids(searched):
         ("views=2.5", "such as views=1"),
     ],
 )
-def test_what_cannot_be_searched(searched, over, message):
+def test_settings_that_cannot_be_searched_are_rejected(searched, over, message):
     with pytest.raises(ValueError, match=message):
         grids(searched(over=over))
 

@@ -174,7 +174,7 @@ class Evaluates(keras.callbacks.Callback):
         self.model.evaluate(*self.rows, verbose=0)
 
 
-def test_what_callbacks_evaluate_is_checked_too(trained, data):
+def test_data_that_callbacks_evaluate_are_checked(trained, data):
     x, y = data
     private = trained()
     options = {"steps_per_epoch": 1, "epochs": 1, "verbose": 0}

@@ -41,7 +41,7 @@ def test_settings_out_of_range_are_refused(settings, message, build, private):
 
 
 @pytest.mark.parametrize("model", [None, "lenet5", keras.layers.Dense])
-def test_what_is_no_keras_model_is_refused(model, private):
+def test_other_objects_are_not_accepted_as_models(model, private):
     with pytest.raises(ValueError, match="^Expected a keras.Model of Keras [23]"):
         private(model)
 
@@ -174,7 +174,7 @@ if not KERAS_3:
 
 class TestLayers:
     @pytest.mark.parametrize("name", LAYERS)
-    def test_that_mix_examples_are_refused_with_a_remedy(self, name, private):
+    def test_layers_that_mix_examples_are_rejected_with_a_remedy(self, name, private):
         make, message = LAYERS[name]
         layer = make()
 
@@ -311,7 +311,7 @@ class TestData:
         yield trained
         assert trained.ledger.updates == 0  # nothing was spent on what was refused
 
-    def test_of_another_size_than_planned(self, trained, data):
+    def test_data_of_another_size_than_planned_are_rejected(self, trained, data):
         x, y = data
         with pytest.raises(ValueError, match="num_examples=40, as in the plan, got 39"):
             trained.fit(x[:39], y[:39], verbose=0)
@@ -353,7 +353,9 @@ class TestData:
             trained.fit(batches, verbose=0, **{argument: np.ones(40)})
 
     @pytest.mark.parametrize("kind", ["sequential", "subclassed"])
-    def test_nothing_to_train(self, kind, build, private, data, cross_entropy):
+    def test_models_without_trainable_variables_are_rejected(
+        self, kind, build, private, data, cross_entropy
+    ):
         model = build(kind)
         trained = private(model)
         model.trainable = False

@@ -41,7 +41,7 @@ def test_they_multiply_the_weights_of_examples_and_of_steps():
     ],
     ids=["from_one", "word", "too_few", "steps", "outputs", "none", "half"],
 )
-def test_what_keras_could_not_weigh_is_refused(weights, y, words):
+def test_invalid_class_weights_are_rejected(weights, y, words):
     with pytest.raises(ValueError, match=words):
         weights_by_class(weights, y, None)
 

@@ -134,7 +134,7 @@ def made(model, loss, **settings):
 @pytest.mark.filterwarnings("ignore:Per-example")
 @pytest.mark.slow_cases("ctc of Keras", "kept keys", "rows of several shapes")
 @pytest.mark.parametrize("name", CASES)
-def test_what_book_keeping_cannot_take_is_summed_row_by_row(name):
+def test_models_beyond_book_keeping_use_per_example(name):
     make, loss, why = CASES[name]
     model = make()
     private = made(model, loss)
@@ -189,7 +189,7 @@ def test_sampled_candidates_train():
     assert private.ledger.guarantee_holds and private.ledger.updates == 2
 
 
-def test_what_no_engine_takes_is_refused_and_the_engine_kept():
+def test_models_no_engine_supports_keep_the_engine():
     """Rows that are run apart still keep what a Python function saw of them."""
 
     def keeping(y, predictions):

@@ -66,7 +66,7 @@ def test_labels_by_position_pass(private):
 
 
 @pytest.mark.parametrize("eagerly", [False, True])
-def test_no_private_value_is_in_a_traceback(eagerly, private):
+def test_tracebacks_hold_no_private_value(eagerly, private):
     inputs = keras.Input((1,), dtype="int32")
     x = layers.Flatten()(layers.Embedding(4, 2)(inputs))
     trained = private(keras.Model(inputs, layers.Dense(1)(x)))

@@ -269,5 +269,5 @@ class TestRefusals:
 
     def test_rows_that_are_joined_with_public_ones(self, build, of_persons, public):
         model = build(norm="public_batch", statistics="example")
-        with pytest.raises(ValueError, match="without most_per_person with statistics"):
+        with pytest.raises(ValueError, match="most_per_person is not supported with statistics"):
             of_persons(model, public_batch=public)
