@@ -1,6 +1,6 @@
 """What settings may be chosen from: the names that layers, specs and flags share.
 
-Imports nothing, so that programs can list them, and refuse others, without loading TensorFlow.
+Imports nothing, so that programs can list them, and reject others, without loading TensorFlow.
 """
 
 ACCOUNTANTS = ("rdp", "pld")

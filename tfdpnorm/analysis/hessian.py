@@ -45,8 +45,8 @@ class Hessian:
         products: How many products have been computed.
 
     Raises:
-        ValueError: without rows or variables, for a batch size below 1, for what are no arrays of
-            one length, or a loss that is no function or gives anything but a number for each row.
+        ValueError: without rows or variables, for a batch size below 1, for values that are not
+            arrays of one length, or a loss that is not a function of one number per row.
     """
 
     MOST_ASYMMETRY = 1e-3

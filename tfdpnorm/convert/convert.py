@@ -128,7 +128,7 @@ def convert_model(
     names, and all others their weights.
 
     Privacy:
-        Weights and moving averages are taken for public: they must not come from private data
+        Weights and moving averages are assumed to be public: they must not come from private data
         that the guarantee is to cover.
 
     Args:

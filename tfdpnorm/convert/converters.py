@@ -64,7 +64,7 @@ def register_converter(*layer_types: type) -> Callable[[Callable], Callable]:
         A decorator that returns the function unchanged.
 
     Example:
-        A normalisation of somebody's own that tracks averages of the batch::
+        A custom normalisation that tracks averages of the batch::
 
             from tensorflow import keras
 

@@ -1,4 +1,4 @@
-"""A trained model in the formats that it is served in, each held against the model itself."""
+"""A trained model in its serving formats, each compared with the model itself."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # Largest change of an output, over the largest output: of formats that compute in float32, ...
 FLOAT_TOLERANCE = 1e-3
-# ... and what an int8 model may differ by, in root mean square, before it is refused.
+# ... and by how much an int8 model may differ, in root mean square, before it is rejected.
 INT8_TOLERANCE = 0.5
 
 
@@ -82,7 +82,7 @@ def export(
             ranges of int8.
         int8: Whether to write the int8 file too.
         trained_by: The `PrivateModel` that trained a part of `model`, whose privacy metadata the
-            Keras files bear (`tfdpnorm.privacy.metadata`); None for `model` itself, if it is one.
+            Keras files hold (`tfdpnorm.privacy.metadata`); None for `model` itself, if it is one.
         echo: Function that shows a line, of which each file gets one; by default nothing is shown.
 
     Returns:

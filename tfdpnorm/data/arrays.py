@@ -4,7 +4,7 @@ import hashlib
 
 import numpy as np
 
-# Rows looked at together, so that a check needs little memory beside a large data set.
+# Rows looked at together, so that a check needs little memory compared with a large data set.
 _ROWS_AT_A_TIME = 8192
 
 

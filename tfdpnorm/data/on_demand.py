@@ -1,6 +1,6 @@
 """Examples on demand: those of a batch are read, decoded and put into their slots ahead of its use.
 
-`tf.data` reads and decodes: one thread reads, since a source need not bear several, and the
+`tf.data` reads and decodes: one thread reads, since a source need not support several, and the
 functions of a `MappedSource` run in TensorFlow's threads.
 """
 

@@ -150,7 +150,7 @@ def match_images(images: np.ndarray, shape: Sequence[int]) -> np.ndarray:
 
 
 def check_public_batch(public_x: Any, private_x: Any) -> None:
-    """Raises unless a public batch can serve beside the private rows.
+    """Raises unless a public batch fits the private rows.
 
     It must have the private rows' shape and kind of number, finite values, at least 2 rows, and no
     row that equals a private one: training uses the public rows without any protection. Of several

@@ -167,7 +167,7 @@ class Items:
                 has arrays of another type, rank or shape. It says nothing of the example.
         """
         rows = rows.tolist()
-        with self._lock, _without_what_was_read():  # Sources need not bear several threads.
+        with self._lock, _without_what_was_read():  # Sources need not support several threads.
             if hasattr(self._source, "__getitems__"):
                 examples = self._source.__getitems__(rows)
             else:

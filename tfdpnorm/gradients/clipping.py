@@ -140,7 +140,7 @@ class Clipping:
         """Returns the clipping for given variables.
 
         Args:
-            layers: A number for each variable that tells which layer owns it; read only by
+            layers: A number for each variable, that of the layer that owns it; read only by
                 "per_layer".
             weights: A number > 0 for each variable, by which its part is multiplied; None for 1.
         """

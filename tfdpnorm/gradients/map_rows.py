@@ -74,7 +74,7 @@ def refused_unless_vectorized(engine):
 
 
 def _is_of_vectorization(error):
-    """Whether an error comes out of what vectorises operations, not of what they are."""
+    """Whether an error comes from vectorising operations, not from the operations themselves."""
     files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
     return any("parallel_for" in file for file in files)
 
@@ -82,7 +82,7 @@ def _is_of_vectorization(error):
 def _check_shapes_of_rows(graph):
     """Rejects what is stacked though it may have another shape for each row, as in `tf.where`.
 
-    An operation without a converter is run row after row, which shows only as it runs.
+    An operation without a converter is run one row at a time, which shows only when it runs.
     """
     for op in graph.get_operations():
         of_each = op.type == "TensorListStack" and op.name.endswith(_STACK_OF_ROWS)

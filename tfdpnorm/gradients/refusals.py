@@ -1,4 +1,4 @@
-"""Refusals of models that one engine cannot train, and another one can or cannot either."""
+"""Errors for models that one engine cannot train; another engine may, or may not."""
 
 from tfdpnorm.errors import PrivacyError
 

@@ -132,7 +132,7 @@ class _Runs:
         self.restore()
         graph = self._graph
         if any(map(_DRAWS.match, self.types)):
-            # In a new function, operations have new kernels, whose counters begin anew.
+            # In a new function, operations have new kernels, whose counters start again.
             graph = self._traced(lambda x, weights: self._graph(x, weights))
         x = tf.nest.map_structure(tf.convert_to_tensor, rows)
         weights = tf.constant(scale * self._weights * counted, tf.float32)

@@ -52,7 +52,7 @@ def is_made_of_layers(model):
 
 
 def is_stock(layer):
-    """Whether a layer or model is one of Keras' own, and runs no function of somebody else's.
+    """Whether a layer or model is one of Keras' own, and runs no function from elsewhere.
 
     The layers that wrap functions and operations in a functional model are not.
     """

@@ -137,12 +137,12 @@ def has_deferred_weights(model):
     return any(getattr(x, "_self_unconditional_deferred_dependencies", None) for x in layers)
 
 
-# --- classes that the loader made up ---
+# --- classes that the loader generated ---
 
 _BASES = ("RevivedLayer", "RevivedNetwork")
 
 
 def revived_classes(model):
-    """Sorted names of the classes that the loader made up in `model`, itself included."""
+    """Sorted names of the classes that the loader generated in `model`, itself included."""
     found = [type(layer) for layer in (model, *sublayers(model))]
     return sorted({c.__name__ for c in found if any(b.__name__ in _BASES for b in c.__mro__)})

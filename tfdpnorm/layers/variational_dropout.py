@@ -55,7 +55,7 @@ _LEAST_SQUARE = 1e-20
 class VariationalDropout(LossOfWeights, SavesAllVariables):
     """What dense layers and convolutions with variational dropout have in common.
 
-    A class to inherit from beside the Keras layer, which owns `kernel`, the means phi.
+    A class to inherit from in addition to the Keras layer, which owns `kernel`, the means phi.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class VariationalDropout(LossOfWeights, SavesAllVariables):
         self._generator = new_generator(self.seed)
         if self.num_examples is not None and self.kl_weight:
             # As Keras' regularisers are: a function of the weights, whenever it is asked for. Not a
-            # loss of a call, which a private training refuses.
+            # loss of a call, which private training rejects.
             self.add_loss_of_weights(self.kl_loss)
 
     def _alpha_shape(self):

@@ -74,7 +74,7 @@ class WeightNoise(OutputsOfTheLayerInside, keras.layers.Wrapper):
     each row is a call and sees a draw of its own.
 
     Privacy:
-        The noise depends on no row, and gives no guarantee of its own.
+        The noise does not depend on the rows, and gives no guarantee by itself.
 
     Args:
         layer: A Keras layer with weights.

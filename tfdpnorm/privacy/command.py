@@ -7,7 +7,7 @@
     tfdpnorm-epsilon --sampling_rate=0.01 --steps=20000 --delta=1e-5 --noise_multiplier=5.36 \
         --accountant=all --adjacency=both
 
---suggest prints settings by rule. The last one sets four accountants beside each other, two of
+--suggest prints suggested settings. The last one compares four accountants, two of
 which do not always hold, and says so. It loads no TensorFlow; and the accountants, which load
 SciPy, once the arguments are understood.
 """

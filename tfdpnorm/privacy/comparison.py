@@ -1,4 +1,4 @@
-"""Four accountants beside each other, for two adjacencies: which epsilon each states, and whether
+"""Four accountants compared, for two adjacencies: which epsilon each states, and whether
 it holds.
 
 "rdp" and "pld" hold. "ac" and "zcdp" are those of Ermis & Cemgil (2017), in `advanced_composition`

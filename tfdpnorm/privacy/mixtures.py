@@ -141,7 +141,7 @@ def losses_of(pair, interval):
 
 
 def _ends(pair):
-    """Between which x the losses are told apart, [2]."""
+    """The range of x in which the losses are distinguished, [2]."""
     beyond = _TAIL * pair.noise_multiplier
     return np.array([pair.below.min() - beyond, pair.above.max() + beyond])
 

@@ -121,7 +121,7 @@ class EngineInUse:
 
 
 def _splits_texts(layer):
-    """Whether a layer splits texts into words, which no gradient of single rows gets past."""
+    """Whether a layer splits texts into words, after which no gradient of single rows exists."""
     is_of_texts = isinstance(layer, keras.layers.TextVectorization)
     return is_of_texts and layer.get_config()["split"] is not None
 

@@ -8,7 +8,7 @@ from tfdpnorm.errors import PrivacyWarning
 
 
 class Epochs(NamedTuple):
-    """What `fit` tells Keras of the updates to come.
+    """The arguments of Keras' `fit` for the updates to come.
 
     Attributes:
         initial_epoch: Number of the first epoch.

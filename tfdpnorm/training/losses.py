@@ -143,7 +143,7 @@ class PerExampleLoss:
 def _without_ignored(loss, y, predictions):
     """Keras' own loss with an `ignore_class`, as one without it, its targets and which are valid.
 
-    Keras gathers the valid steps of all rows in one list, which rows can no longer be told apart
+    Keras gathers the valid steps of all rows in one list, in which rows can no longer be told apart
     in. Of every other loss: as given, and None.
     """
     loss = keras.losses.get(loss)

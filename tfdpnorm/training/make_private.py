@@ -280,7 +280,7 @@ def make_private(
 
 
 def _check_one_of(plan, **instead):
-    """Rejects a plan beside what makes one, and neither of them."""
+    """Rejects a plan together with arguments that make one, and neither of them."""
     given = [name for name, value in instead.items() if value is not None]
     if plan is None:
         if instead["budget"] is None or instead["num_examples"] is None:

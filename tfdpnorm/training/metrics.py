@@ -145,7 +145,7 @@ class Latest(keras.metrics.Metric):
         """Does nothing: the number is assigned."""
 
     def reset_state(self):
-        """Does nothing: the number goes on through epochs."""
+        """Does nothing: the count continues through epochs."""
 
     def result(self):
         return self.latest + 0.0

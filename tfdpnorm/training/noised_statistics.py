@@ -57,7 +57,7 @@ class NoisedStatistics:
         self._all = _all_layers(model)
 
     def joined(self, clipped, measured, weights, lot, row_moments, replicas):
-        """Puts the batch's statistics beside its clipped gradients.
+        """Joins the batch's statistics with its clipped gradients.
 
         Args:
             clipped: List of tensors, the clipped sum by `measured`.

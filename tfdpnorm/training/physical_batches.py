@@ -21,7 +21,7 @@ class PhysicalBatches:
     Args:
         judge: Called with the `tfdpnorm.independence.Proof` of each function before
             it is used, and the number of rows P of a physical batch. It raises what stops the step,
-            and returns whether the step goes on without a proof. If P is not known, nothing is
+            and returns whether the step runs unverified. If P is not known, nothing is
             proved: it gets None twice.
     """
 
@@ -104,7 +104,7 @@ def _specs(lot):
 
 
 def _check_other_size(function, specs, count):
-    """Traces an unproved function for one row more: two sizes without a common divisor.
+    """Traces an unverified function for one row more: two sizes without a common divisor.
 
     A first axis that has as many entries as there are rows, but is of something else, then has
     another size than the engine expects.

@@ -78,9 +78,9 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
     """Trains a Keras model by DP-SGD; made by `tfdpnorm.make_private`.
 
     One training step is one update: a Poisson-sampled batch, per-example gradients clipped to
-    `l2_norm_clip`, their sum noised once, divided by the *expected* batch size, and handed to the
-    optimizer (Abadi et al. 2016, Algorithm 1). `compile` takes any Keras optimizer, `fit` any
-    callback; `evaluate`, `predict` and `save` are those of the wrapped model.
+    `l2_norm_clip`. Noise is added once to their sum, and the optimizer gets the noisy sum divided
+    by the *expected* batch size (Abadi et al. 2016, Algorithm 1). `compile` takes any Keras
+    optimizer, `fit` any callback; `evaluate`, `predict` and `save` are those of the wrapped model.
 
     Privacy:
         The weights after `fit`, and everything computed from them, are (epsilon, delta)-DP as
@@ -123,7 +123,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         replicas: Replicas,
     ) -> None:
         # float32 for the wrapper itself: under mixed_float16 Keras would otherwise wrap the
-        # optimizer in dynamic loss scaling, which one overflowing record would move un-noised.
+        # optimizer in dynamic loss scaling, which one overflowing example changes without noise.
         super().__init__(name=f"private_{model.name}", dtype="float32")
         self.model = model
         self.ledger = ledger
@@ -251,7 +251,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
             List of tensors, by the trained variables and those that only a pull-back needs, times
             what the clip weighs them by, and whatever else is noised with them (see
             `NoisedStatistics`): adding or removing one example moves their joint norm by at most
-            `plan.l2_norm_clip`, unless the guarantee is void.
+            `plan.l2_norm_clip`, unless no guarantee holds.
         """
         return self._update.clipped(lot).sums
 
@@ -508,7 +508,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
     def restore_run(self, callbacks: Sequence[keras.callbacks.Callback] = ()) -> bool:
         """Restores the last checkpoint of `run_dir`; `fit` does it by itself.
 
-        For a run whose updates are all made, which `fit` would refuse. Does nothing without a
+        For a run whose updates are all made, which `fit` would reject. Does nothing without a
         checkpoint, or if it was restored before.
 
         Args:
@@ -531,7 +531,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         """Returns a Keras model that predicts as this one does, without private training.
 
         That is the wrapped model with its public moments up to date, or, in the statistics modes
-        "example" and "lot", whose test phase runs the public rows beside every example, a
+        "example" and "lot", whose test phase runs the public rows with every example, a
         `PublicRowsModel` that holds them.
         """
         self.refresh_public_statistics()

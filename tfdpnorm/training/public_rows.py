@@ -153,7 +153,7 @@ def _check_fits(rows, model):
 def synthetic_batch(model, asked):
     """Makes the synthetic rows that fit the inputs of a model. No data are looked at.
 
-    Inputs of rank 4 are taken for images; whole numbers, and what a Sequential model gives to an
+    Inputs of rank 4 are treated as images; whole numbers, and what a Sequential model gives to an
     embedding first, for token ids; all others for numbers of mean 0 and variance 1.
 
     Args:
@@ -361,7 +361,7 @@ class Streams:
         return tf.nest.map_structure(lambda t: t[:count], shown).masked_predictions()
 
     def _each_with_public_rows(self, x, training):
-        """The paper's test phase: {x_i} and all public rows, and row 0 of what comes out."""
+        """The paper's test phase: {x_i} and all public rows, and row 0 of the outputs."""
         if tf.nest.flatten(x)[0].shape[0] == 1:
             return self._joint(x, training)
 

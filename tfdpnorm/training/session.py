@@ -120,7 +120,7 @@ class Session:
             self.provenance.check()
 
     def check_counted(self, made):
-        """Invalidates the guarantee if more updates were made than the ledger was told of."""
+        """Invalidates the guarantee if more updates were made than the ledger announced."""
         if not self.batches.executes:
             self.batches.check_counted(made, self._ledger.updates)
 

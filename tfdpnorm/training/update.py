@@ -46,7 +46,7 @@ class ClippedBatch(NamedTuple):
         total: `ClippedSum` by the measured variables, with losses and predictions.
         sums: List of tensors that are noised together.
         sensitivity: How far adding or removing one example can move `sums`, taken as one vector,
-            in the L2 norm, unless the guarantee is void: C, and what rounding adds.
+            in the L2 norm, unless no guarantee holds: C, and an allowance for rounding.
         measured: What they are by: the trained variables, those that only the pull-back reads, and
             running averages.
         weights: What each sum was multiplied by for the clip, or None.
@@ -134,7 +134,7 @@ class Update:
             ValueError: for an optimizer that the engine cannot work for.
         """
         self._loss, self._optimizer = loss, optimizer
-        self._engine_sum()  # which may refuse the optimizer
+        self._engine_sum()  # which may reject the optimizer
         self._physical = PhysicalBatches(judge)
 
     def __call__(self, lot, noise, optimizer):

@@ -41,7 +41,7 @@ class RowsOfRun:
 
         Raises:
             ValueError: if rows that are validated are trained on, now or before, or are public; or
-                if that cannot be told.
+                if that cannot be checked.
         """
         trained = self._trained
         if batches is not None:
@@ -77,7 +77,7 @@ class RowsOfRun:
         """Checks rows that are evaluated while `fit` runs, as `begin_fit` checks validation data.
 
         Raises:
-            ValueError: if some are training rows, or if that cannot be told.
+            ValueError: if some are training rows, or if that cannot be checked.
         """
         for trained in self._trained:
             check_no_training_rows(x, trained, steps=steps)

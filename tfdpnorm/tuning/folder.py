@@ -87,7 +87,7 @@ def rows_of_search(x, y, validation_data, fit_arguments):
 def rows_digest(rows, key):
     """Returns a digest that says nothing of the rows to those who do not have the key.
 
-    A digest without a key would let anybody who guesses the rows find out whether they are right.
+    A digest without a key would let an attacker check guesses of the rows.
 
     Args:
         rows: Structure of arrays, and of `ExamplesOnDemand`, all of which are read; of what is
@@ -282,11 +282,11 @@ class SearchFolder:
         return self.path / WINNER
 
     def _crown(self, trial_id):
-        """Makes a trial's run that of the winner, and tells its ledger of the other trials.
+        """Makes a trial the selected one, and records the other trials in its ledger.
 
         The number of the ledger's file is removed: it would tell of the trials before.
 
-        What invalidates the guarantee of one trial voids that of the choice between all of them.
+        A fault that invalidates the guarantee of one trial invalidates that of the selection.
         """
         if self.winner.exists():
             return

@@ -165,14 +165,14 @@ class PrivateTuner(keras_tuner.Tuner):
             run_again_what_began(self.oracle)
 
     def _recorded_trial(self, tuner_id):
-        """The next trial of the oracle, in the ledger of the search before anybody trains it."""
+        """The next trial of the oracle, recorded in the search's ledger before it is trained."""
         trial = self._create_trial(tuner_id)
         if trial.status == "RUNNING":
             self._folder.ledger.record(Trial(int(trial.trial_id)))
         return trial
 
     def _get_tuner_fname(self):
-        # Of the chief as of a search in one process: either goes on with what the other began.
+        # Alike for the chief and for a search in one process: each may continue the other's.
         return tuner_file(self.project_dir, self.tuner_id)
 
     def run_trial(self, trial, x, y, *, verbose=0, **fit_arguments):
@@ -185,7 +185,7 @@ class PrivateTuner(keras_tuner.Tuner):
         try:
             return {SCORE: self._trained_and_scored(trial, x, y, **fit_arguments)}
         except OSError as error:
-            # Of the folder, not of the settings: the trial goes on when the search is resumed.
+            # Of the folder, not of the settings: the trial continues when the search is resumed.
             raise keras_tuner.errors.FatalRuntimeError(str(error)) from error
         except Exception as error:
             why = files.reason(error)

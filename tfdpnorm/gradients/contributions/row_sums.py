@@ -1,4 +1,4 @@
-"""Sums over rows, computed so that their rounding has a bound that the noise can pay for.
+"""Sums over rows, computed so that their rounding has a bound, which the noise is increased by.
 
 Clipping bounds what one row adds to the exact sum. In the computed one a row also changes the
 rounding of others (Casacuberta, Shoemate, Vadhan and Wagaman 2022). What it changes is bounded if

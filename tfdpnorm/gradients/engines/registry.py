@@ -32,7 +32,7 @@ class Engine:
         of_tensorflow_privacy: Whether tensorflow-privacy computes its sums. Those have plain
             `Clipping` and no bound on what rounding adds to the sensitivity (see
             `row_sums.rounded_sums`). Of other engines clipped_sum takes `unreached` (see
-            `tfdpnorm.gradients.per_example`); these refuse variables that the loss does not reach.
+            `tfdpnorm.gradients.per_example`); these reject variables that the loss does not reach.
     """
 
     name: str

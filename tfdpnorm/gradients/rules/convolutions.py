@@ -115,7 +115,7 @@ def _kernel_gradients_of_groups(layer, images, b):
 
 @register_rule(keras.layers.DepthwiseConv1D, keras.layers.DepthwiseConv2D)
 class DepthwiseRule(BeforeActivationRule):
-    """Each channel has few weights, so that gradients are small beside the activations."""
+    """Each channel has few weights, so that gradients are small compared with the activations."""
 
     def applies(self, layer):
         return _is_one_operation(layer)

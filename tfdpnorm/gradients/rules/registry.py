@@ -50,11 +50,11 @@ class Rule:
         Args:
             layer: The layer.
             call: Its own call method.
-            watch: Function that marks a tensor z as one to differentiate by, and returns it. Every
-                path from the layer's weights to the loss must lead through such a z.
+            watch: Function that registers a tensor z to differentiate with respect to, and returns
+                it. Every path from the layer's weights to the loss must lead through such a z.
             inputs: Input of the layer.
-            *args: Whatever else the layer is called with.
-            **kwargs: Whatever it is called with by keyword.
+            *args: The layer's other arguments.
+            **kwargs: The layer's keyword arguments.
 
         Returns:
             Pair (output, remembered).

@@ -83,7 +83,8 @@ def prove_training(
         y: Structure of `tf.TensorSpec` [P, ...].
         make_forward: Function of (x, mask) that gives the function from x to the predictions in
             training; None for a call of the model. It is run in the graph that is traced, before
-            any layer is watched: the place for a public pass. What it captures is taken for public.
+            any layer is watched: the place for a public pass. Tensors that it captures are assumed
+            to be public.
         **options: As in `prove_book_keeping`. With `rows_per_example`, x has so many rows for each
             example.
 

@@ -1,4 +1,4 @@
-"""Noisy looks at private validation data, each of them paid for in the ledger."""
+"""Noisy queries about private validation data, each of them charged to the ledger."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ def as_poisson_batches(x, y, sample_weight, plan, person=None):
     """Arrays and sources as `PoissonBatches`; those as they are; None for what we cannot sample.
 
     Raises:
-        ValueError: for targets, weights or persons beside `PoissonBatches`.
+        ValueError: for targets, weights or persons in addition to `PoissonBatches`.
     """
     if isinstance(x, PoissonBatches):
         if any(part is not None for part in (y, sample_weight, person)):

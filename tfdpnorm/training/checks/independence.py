@@ -44,7 +44,7 @@ _PROBE_INSTEAD = (
 class IndependenceChecks:
     """Decides, before the first update, whether a run has per-example independence.
 
-    A run keeps its guarantee in three cases, which the statement tells apart:
+    A run keeps its guarantee in three cases, which the statement distinguishes:
 
     - the graph of the step was verified (engine "book_keeping");
     - each example's gradient is computed by itself, and no state changes ("per_example");
@@ -152,7 +152,7 @@ class IndependenceChecks:
             rows: P, the rows of a physical batch, or None.
 
         Returns:
-            Whether training goes on without a proof where there should be one.
+            Whether training continues unverified where verification is expected.
 
         Raises:
             ValueError: if it does not hold and had to.
@@ -216,7 +216,7 @@ def _in_its_own_words():
 
 
 def check_proof(proof, engine, validate):
-    """Returns whether a step may go on without a proof, and rejects it where it may not.
+    """Returns whether a step may run unverified, and rejects it where it may not.
 
     Args:
         proof: `tfdpnorm.independence.Proof`; None where the shapes of a batch are not known.

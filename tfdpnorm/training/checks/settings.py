@@ -136,7 +136,7 @@ _NOISE_RANGE = (1e-30, 1e30)
 
 
 def check_float32(plan):
-    """Rejects clipping norms and noise that float32 cannot represent beside gradients.
+    """Rejects clipping norms and noise that float32 cannot represent together with gradients.
 
     Raises:
         ValueError: with what was expected.

@@ -36,7 +36,7 @@ class ClassNumbers(NamedTuple):
 def check_targets(losses, outputs, targets):
     """Rejects one-hot targets for a sparse loss, labels for a dense one, and labels out of range.
 
-    TensorFlow would refuse these within a step, and show labels. Labels that are read on demand are
+    TensorFlow would reject these within a step, and show labels. Labels that are read on demand are
     not looked at.
 
     Args:
@@ -172,7 +172,7 @@ def weights_by_class(class_weight, y, sample_weight):
 def _check_signs(class_weight):
     """Rejects weights below 0, and those that are not finite in float32, by class.
 
-    Not later, of examples: what is said of their weights tells their labels.
+    Not later, for examples: a message about their weights would reveal their labels.
     """
     most = np.finfo(np.float32).max
     wrong = {i: w for i, w in class_weight.items() if not 0 <= w <= most}

@@ -150,7 +150,7 @@ def restore_weights(path, state, model):
 def described_weights(model):
     """The model's weights as JSON can hold them: one line of text for each.
 
-    Names are left out: Keras numbers them anew in each process.
+    Names are left out: Keras numbers them again in each process.
     """
     trained = {id(v) for v in trainable_variables(model)}
     return [
@@ -191,7 +191,7 @@ def _whole_state(folder):
 
 
 def _seal(state):
-    """A digest of a state, by which one that was damaged is told from what was written."""
+    """A digest of a state, which shows whether it was damaged since it was written."""
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 

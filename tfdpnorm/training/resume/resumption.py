@@ -13,7 +13,7 @@ from tfdpnorm.keras_compat.training import (
 )
 from tfdpnorm.training.resume.run_folder import write_statement
 
-_CHECKPOINTS = 50  # of a whole run, if nobody says how many
+_CHECKPOINTS = 50  # of a whole run, by default
 
 
 class WithoutRunFolder:

@@ -215,7 +215,7 @@ def write_statement(folder, private):
 
 
 def note_place(ledger):
-    """Notes where a ledger file is, for `may_be_copy`, in a file beside it.
+    """Notes where a ledger file is, for `may_be_copy`, in a file next to it.
 
     Not in the ledger itself, which is released: numbers of files are given in order, and that of a
     search's winner would tell how many trials there may have been before it.
