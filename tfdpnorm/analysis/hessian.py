@@ -46,7 +46,7 @@ class Hessian:
 
     Raises:
         ValueError: without rows or variables, for a batch size below 1, for values that are not
-            arrays of one length, or a loss that is not a function of one number per row.
+            arrays of one length, or a loss that does not give one number for each row.
     """
 
     MOST_ASYMMETRY = 1e-3

@@ -1,4 +1,4 @@
-"""Keras models in files, by whatever Keras of version 2 wrote them."""
+"""Loading Keras models, and converting them for private training."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 def load_model(
     model: keras.Model | str | os.PathLike, custom_objects: dict[str, Any] | None = None
 ) -> keras.Model:
-    """Returns a Keras model that is given as such or as a file; loaded ones are not compiled.
+    """Returns a Keras model, loaded from a file if a path is given.
 
-    A file can hold code, in Lambda layers of the HDF5 format for one: load those you trust. If a
-    private run of this library wrote it, statements of runs that train it further name that run.
+    A file can hold code, for instance in Lambda layers of the HDF5 format: load only trusted files.
+    If a private run of this library wrote it, statements of later runs that train it name that run.
 
     Args:
         model: A Keras model; or the path of a `.keras` file (with Keras 3 also one of Keras 2), of
@@ -98,7 +98,7 @@ _UNKNOWN_SIZE = 32  # of an axis of unknown size, to build a subclassed model
 
 
 class ConvertedModel(NamedTuple):
-    """What a conversion gives.
+    """The result of a conversion.
 
     Attributes:
         model: The new Keras model.
@@ -121,11 +121,11 @@ def convert_model(
 ) -> ConvertedModel:
     """Returns a copy of a Keras model that can be trained under differential privacy.
 
-    Each batch normalisation gives way to a layer that treats each example by itself. What it
-    knows (gamma, beta, moving averages) is carried over so that outputs change as little as
-    possible. One that cannot become what is asked for, such as one that is called in two places,
-    is kept by its moving averages, as with "frozen", and named in the report. Layers keep their
-    names, and all others their weights.
+    Each batch normalisation is replaced by a layer that treats each example by itself. Its gamma,
+    beta and moving averages are carried over so that outputs change as little as possible. A layer
+    that cannot be replaced as requested, such as one that is called twice, normalises by its moving
+    averages, as with "frozen", and is named in the report. Layers keep their names, and all other
+    layers keep their weights.
 
     Privacy:
         Weights and moving averages are assumed to be public: they must not come from private data
@@ -148,14 +148,14 @@ def convert_model(
         public_rows: [M, ...] rows that are not private; the report then says how much the outputs
             for these changed.
         custom_objects: Dict from names to the classes and functions that the file, or the configs
-            of the model in memory, have and that are neither Keras' own nor registered.
+            of the model in memory, use and that are neither part of Keras nor registered.
 
     Returns:
         `ConvertedModel`, a pair of the model and the report.
 
     Raises:
         ValueError: for settings out of range, a file without a model, a model that is not built,
-            one that cannot be copied, and one that runs in no graph.
+            one that cannot be copied, and one that does not run in a graph.
         FileNotFoundError: if there is no such file.
 
     Example::

@@ -53,7 +53,7 @@ _LEAST_SQUARE = 1e-20
 
 
 class VariationalDropout(LossOfWeights, SavesAllVariables):
-    """What dense layers and convolutions with variational dropout have in common.
+    """Common base of dense layers and convolutions with variational dropout.
 
     A class to inherit from in addition to the Keras layer, which owns `kernel`, the means phi.
     """
@@ -174,7 +174,7 @@ class VariationalDropout(LossOfWeights, SavesAllVariables):
         return self._mean(inputs), self._linear(tf.square(wide), variance)
 
     def drawn(self, mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
-        """Outputs for pre-activations drawn from what `moments` gives, before the activation."""
+        """Outputs for pre-activations drawn with `moments`, before the activation."""
         noise = normal_numbers(self._generator, tf.shape(mean), variance.dtype)
         noise = tf.ensure_shape(noise, mean.shape)
         # The gradient of a root at 0, of a row of zeros, is no number.
@@ -277,10 +277,10 @@ class VariationalDropoutDense(VariationalDropout, keras.layers.Dense):
     kl_weight / N is a loss of the layer, as a regulariser's is, in any Keras model.
 
     Privacy:
-        Per-example: what a row gets depends on that row, the weights and chance. The noise gives no
-        guarantee of its own: only the noise on the clipped sum does. What is learnt of it, log
-        alpha or log zeta^2, is clipped and gets noise with the other weights. The divergence is a
-        function of weights and of the public number N; `make_private` adds its gradient after the
+        Per-example: a row's output depends on that row, the weights and random numbers. The noise
+        gives no guarantee by itself: only the noise on the clipped sum does. Its learnt parameters,
+        log alpha or log zeta^2, are clipped and get noise with the other weights. The divergence is
+        a function of weights and of the public number N; `make_private` adds its gradient after the
         noise, exactly and at no cost, with N = `num_examples` of the plan or any other number that
         was chosen without the data.
 
@@ -323,8 +323,9 @@ class VariationalDropoutConv2D(VariationalDropout, keras.layers.Conv2D):
     """Convolution whose weights are theta = phi + zeta e: see `VariationalDropoutDense`.
 
     Mean and variance of the pre-activations are convolutions of the inputs with phi and of their
-    squares with zeta^2. Each row, place and filter gets a number of its own; of one draw of the
-    weights, places that share inputs would be correlated (as Molchanov et al., Section 4).
+    squares with zeta^2. Each row, position and filter gets its own random number; with a single
+    draw of the weights, positions that share inputs would be correlated (see Molchanov et al.,
+    Section 4).
 
     Privacy:
         As `VariationalDropoutDense`.
@@ -337,7 +338,7 @@ class VariationalDropoutConv2D(VariationalDropout, keras.layers.Conv2D):
 
     Call arguments:
         inputs: [rows, height, width, channels].
-        training: Whether noise is drawn; by default what Keras says of the call.
+        training: Whether noise is drawn; by default the mode of the call in Keras.
 
     Raises:
         ValueError: for what is not supported, and as `VariationalDropoutDense`.

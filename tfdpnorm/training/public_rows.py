@@ -1,4 +1,4 @@
-"""Public rows in training: synthetic ones, and the two streams of a network that takes them."""
+"""Public rows in training: synthetic rows, and the public and private streams of a network."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class PublicBatch:
         pull_back_weight: Factor > 0 on the gradients with respect to gamma and beta of public-batch
             layers before clipping, undone after the noise. They are small compared with those of
             the kernels, and the pull-back multiplies their noise: a factor above 1 gives them less
-            noise for a share of the clipping norm. "auto" takes the one that public numbers call
-            for at the initial weights (see `tfdpnorm.training.pull_back_weight`).
+            noise for a share of the clipping norm. "auto" computes it from
+            public numbers at the initial weights (see `tfdpnorm.training.pull_back_weight`).
 
     Raises:
         ValueError: for a value out of its range.
@@ -69,7 +69,7 @@ class PublicBatch:
 
     @classmethod
     def of(cls, rows: Any) -> PublicBatch | None:
-        """Returns a `PublicBatch` as it is; rows in one; None for None."""
+        """Returns a `PublicBatch` unchanged; wraps rows in one; None for None."""
         return rows if rows is None or isinstance(rows, cls) else cls(rows)
 
     @property
@@ -153,8 +153,8 @@ def _check_fits(rows, model):
 def synthetic_batch(model, asked):
     """Makes the synthetic rows that fit the inputs of a model. No data are looked at.
 
-    Inputs of rank 4 are treated as images; whole numbers, and what a Sequential model gives to an
-    embedding first, for token ids; all others for numbers of mean 0 and variance 1.
+    Inputs of rank 4 are treated as images; whole numbers, and the inputs of a first embedding
+    in a Sequential model, as token ids; all others as numbers of mean 0 and variance 1.
 
     Args:
         model: A Keras model.
@@ -216,11 +216,11 @@ class Streams:
         public: `PublicBatch` of arrays or tensors; None without such layers.
 
     Attributes:
-        shrinks: Whether what is pulled back is shrunk first.
+        shrinks: Whether gradients are shrunk before the pull-back.
         pull_back_weight: The weight of gammas and betas in the clip; of "auto", 1 until `settle`.
         mode: "none", "public" (which includes "blend": both use recorded public moments),
             "example" or "lot".
-        statistics: The layers' own word for it, for records and statements.
+        statistics: The layers' own name of the mode, for records and statements.
     """
 
     def __init__(self, model, public=None):
@@ -305,7 +305,7 @@ class Streams:
         return [layer for layer in self.layers if layer.statistics_gradient == "full"]
 
     def settle(self):
-        """Has "auto" settled by the present weights. A model that is not built yet keeps 1."""
+        """Computes the weight for "auto" from the present weights; 1 for a model not yet built."""
         layers = self._pulled_back_layers
         if self._is_auto and self.pulls_back and all(layer.built for layer in layers):
             self.pull_back_weight = automatic_weight(self.model, layers, self.public_batch)

@@ -1,4 +1,4 @@
-"""Settings by rule, for those who have a model, a budget and data, and no time for a search."""
+"""Suggested settings, for users with a model, a budget and data, and no time for a search."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _BYTES, _BYTES_OF_NUMBER = 2 * 2**30, 16
 
 @dataclasses.dataclass(frozen=True)
 class Suggestion:
-    """Settings of a private training by rule.
+    """Suggested settings of a private training.
 
         suggestion = tfdpnorm.suggest(model, budget=budget, num_examples=len(x))
         print(suggestion)
@@ -124,7 +124,7 @@ def suggest(
         model: A built Keras model.
         budget: `PrivacyBudget`.
         num_examples: N, the number of private examples; of persons, with `most_per_person`.
-        epochs: How often an example is drawn on average; None for a number by rule.
+        epochs: How often an example is drawn on average; None for a suggested number.
         steps: Number of updates; None for a suggested one.
         expected_batch_size: Expected batch size; None for a suggested one.
         most_per_person: See `make_plan`.
