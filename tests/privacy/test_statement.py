@@ -115,7 +115,7 @@ def test_it_says_whether_anybody_answers_for_the_settings(recorded, first, relie
         ledger.record(entry)
     lines = summary(privacy_statement(ledger))
     assert first in lines[0] and relied_on in lines[6]
-    assert ("Unconfirmed" in lines[0]) == ("nobody" in lines[6])
+    assert ("Unconfirmed" in lines[0]) == ("not declared" in lines[6])
 
 
 @each(

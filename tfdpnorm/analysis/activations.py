@@ -33,7 +33,7 @@ class Moments(NamedTuple):
 
 
 class BlockActivations(NamedTuple):
-    """`Moments` of what Klause et al. (2022), Figure 1, call V_R, V_F and V_A.
+    """`Moments` of V_R, V_F and V_A in the terms of Klause et al. (2022), Figure 1.
 
     Attributes:
         residual: V_R, the residual (skip) path.

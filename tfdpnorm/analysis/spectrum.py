@@ -42,7 +42,7 @@ class Estimate(NamedTuple):
 
 
 class RitzValues(NamedTuple):
-    """What a number of Lanczos steps from one random vector knows of a spectrum.
+    """The estimate of a spectrum from a number of Lanczos steps with one random vector.
 
     Attributes:
         values: [steps], ascending. The outer ones are close to eigenvalues, the inner ones stand

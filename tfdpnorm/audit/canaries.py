@@ -179,7 +179,7 @@ class CanaryScores(keras.callbacks.Callback):
 
 
 class CanaryAudit(NamedTuple):
-    """What one run revealed.
+    """The result of an audit with canaries in one run.
 
     Attributes:
         canaries: m.

@@ -1,4 +1,4 @@
-"""What takes the place of a layer when a model is converted: a converter for each type of layer."""
+"""Replacements of layers when a model is converted: a converter for each type of layer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Settings(NamedTuple):
 
 
 class Replacement(NamedTuple):
-    """What takes the place of a layer.
+    """The replacement of a layer.
 
     Attributes:
         layer: The new layer, not built, of the name of the old one.

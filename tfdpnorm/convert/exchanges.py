@@ -39,7 +39,7 @@ _SUMS = {"public_batch": "public_batch", "group": "group", "layer": "group", "fr
 
 
 class Exchanges:
-    """What is exchanged in one conversion, and what has to be carried over when all is built.
+    """The replacements of one conversion, and the values to carry over once all layers are built.
 
     Args:
         settings: `Settings`.

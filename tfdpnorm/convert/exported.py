@@ -203,7 +203,7 @@ def write_card(
         exported: List of `tfdpnorm.convert.ExportedFile`.
         privacy: The same as JSON, `private.privacy_statement_json()`; None for none.
         record: Record of the run, a dict; None for none.
-        about: Dict from headings to what is said there: data, intended use, licence, preprocessing.
+        about: Dict from headings to their text: data, intended use, licence, preprocessing.
 
     Returns:
         Pair of the paths, of the Markdown file and of the JSON file.

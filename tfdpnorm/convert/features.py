@@ -1,4 +1,4 @@
-"""What a model that is not trained gives for images: computed once, and kept in a file.
+"""Features of images from a model that is not trained: computed once, and kept in a file.
 
 Privacy: the features of an image depend on that image and on the model: images run one by one, or
 together where that is verified for the graph. If private data have not touched the model, a
@@ -231,7 +231,7 @@ def _rows_together(run, shape):
 
 
 def _in_a_line(error):
-    """What a layer said of its input, without the call stack that TensorFlow writes into it."""
+    """A layer's error about its input, without the call stack that TensorFlow adds."""
     return " ".join(str(error).rsplit("Error: ", 1)[-1].split())[:200]
 
 

@@ -1,4 +1,4 @@
-"""Arrays with a row for each example: the checks of what a user passes, by a name for errors."""
+"""Arrays with a row for each example: checks of a user's arguments, which errors name."""
 
 import hashlib
 

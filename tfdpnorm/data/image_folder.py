@@ -67,7 +67,7 @@ class ImageFolder(MappedSource):
         super().__init__(files, decoded)
 
     def persons(self):
-        """Whose each image is, by the folder below that of its class.
+        """The person of each image, by the folder below that of its class.
 
         Two images are of one person if these folders have the same name to the letter, in one class
         or in two. Folders below them do not matter.

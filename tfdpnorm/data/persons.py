@@ -1,4 +1,4 @@
-"""Whose the rows of a private data set are, and which of them stand for a person in an update."""
+"""The persons of private rows, and the rows that represent a person in an update."""
 
 import numpy as np
 import tensorflow as tf

@@ -380,7 +380,7 @@ class PoissonBatches:
 
 
 def _examples(x, y, sample_weight):
-    """What batches are taken from: `ExamplesInMemory` or `ExamplesOnDemand`."""
+    """The examples that batches are drawn from: `ExamplesInMemory` or `ExamplesOnDemand`."""
     if isinstance(x, tf.data.Dataset):
         raise TypeError(_NO_DATASET.format(type(x).__name__))
     if is_source(x):

@@ -14,7 +14,7 @@ from tfdpnorm.data import arrays
 from tfdpnorm.data.in_memory import checked_weights
 from tfdpnorm.data.sources import is_source, is_unread, read_one
 
-# What errors of reading begin with. Nothing in them is a number or a value of an example.
+# The beginning of errors of reading. They hold no index and no value of an example.
 CANNOT_READ = "Expected every example of the source"
 _REMEDY = (
     "The message leaves out which example it was, since batches are secret. To find it, read all "

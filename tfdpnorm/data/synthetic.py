@@ -277,7 +277,7 @@ def _checked_range(kind, value_range):
 
 @dataclasses.dataclass(frozen=True)
 class SyntheticRows:
-    """What the rows of a synthetic public batch are to be; see `synthetic_rows`.
+    """The settings of synthetic public rows; see `synthetic_rows`.
 
     Attributes:
         kind: One of `KINDS`, or None.

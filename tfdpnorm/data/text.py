@@ -74,7 +74,7 @@ def common_words(texts: Sequence[str] | np.ndarray, vocabulary_size: int) -> tup
     for row, text in enumerate(_checked_texts(texts)):
         counts.update(_tokens(text, row))
     if not counts:
-        raise ValueError(f"None of the {len(texts)} text(s) contains a word.")
+        raise ValueError(f"There are no words in the {len(texts)} text(s).")
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
     return tuple(ranked[: vocabulary_size - 2])
 

@@ -4,7 +4,7 @@ from tfdpnorm.errors import PrivacyError
 
 
 def refusal_of_engine(what, remedy='Use engine="per_example" for this model.', kind=ValueError):
-    """Returns the ValueError for what an engine cannot do and engine="per_example" can.
+    """Returns the ValueError for a model that only engine="per_example" supports.
 
     It has the attributes `what` and `remedy`, the two parts of its message.
 

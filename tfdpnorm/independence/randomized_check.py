@@ -36,7 +36,7 @@ _STORES = re.compile("LookupTable(Insert|Import|Remove)|QueueEnqueue|BarrierInse
 
 
 class Checked(NamedTuple):
-    """What a randomized check has seen.
+    """The findings of a randomized check.
 
     Attributes:
         found: List of sentences, each on a dependence of an example on others.
@@ -81,7 +81,7 @@ def randomized_check(function, examples, *, variables=list, layers=()):
 
 
 class _Run(NamedTuple):
-    """What a run gave, lists of arrays."""
+    """The results of a run, lists of arrays."""
 
     values: list  # [n, ...]
     by_variables: list  # of the weighted sum of the values

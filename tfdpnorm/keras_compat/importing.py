@@ -1,4 +1,4 @@
-"""What happens when Keras is imported: unsupported ones are rejected, our layers registered.
+"""The import of Keras: unsupported versions are rejected, our layers registered.
 
 TensorFlow up to 2.15 comes with Keras 2.15, later ones with Keras 3, whose computations TensorFlow
 does unless KERAS_BACKEND names another backend. TF_USE_LEGACY_KERAS has later ones take the package

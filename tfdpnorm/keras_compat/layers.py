@@ -1,4 +1,4 @@
-"""What single Keras layers keep to themselves: their calls, losses, masks, random numbers.
+"""Internals of single Keras layers: their calls, losses, masks, random numbers.
 
 Version-bound: `keras.backend.learning_phase`; Keras 3 has another `backend`. Keras 2 has several
 classes of batch normalisation besides `keras.layers.BatchNormalization` (of Keras 1, and
@@ -247,7 +247,7 @@ def seed_states(model):
 
 
 def _keras_sources(layers):
-    """Returns the list of what Keras' random layers, and cells, draw from, each once.
+    """Returns the random generators of Keras' random layers and cells, each once.
 
     Args:
         layers: Keras layers, random or not.
@@ -386,7 +386,7 @@ def not_equal(x, value):
 
 
 def rank_of_output(einsum_dense):
-    """Returns the rank of what a built EinsumDense gives, rows included."""
+    """Returns the rank of a built EinsumDense's output, rows included."""
     if not KERAS_3:
         return len(einsum_dense.full_output_shape)
     return len(einsum_dense.compute_output_shape(einsum_dense._build_shapes_dict["input_shape"]))

@@ -1,4 +1,4 @@
-"""What a Keras model is made of: its structure, all layers in it, and its graph of layers.
+"""The parts of a Keras model: its structure, all layers in it, and its graph of layers.
 
 Private parts of Keras 2: `_is_graph_network`, and `_nested_inputs` of functional models; the public
 `model.inputs` has lost the structure (a dict, say) in which a model takes its inputs;
@@ -204,7 +204,7 @@ def modules_inside(module):
 
 
 def _held_in(value):
-    """What a list, tuple, dict or the like holds; nothing for anything else."""
+    """The elements of a list, tuple, dict or similar; nothing for anything else."""
     if isinstance(value, collections.abc.Mapping):
         return list(value.values())
     if isinstance(value, collections.abc.Sequence) and not isinstance(value, (str, bytes)):

@@ -1,4 +1,4 @@
-"""What Keras writes to files of a model, what it must not, and what it makes of them.
+"""Files of Keras models: what is saved, what must not be, and how files are loaded.
 
 Private parts: `_trackable_children`, which is asked for all that a file has to hold: there is no
 public way to keep the metrics of a model out of a SavedModel;

@@ -280,7 +280,7 @@ class NoisedBatchNormalization(keras.layers.Layer):
 
 
 class _RecordedRowMoments(NamedTuple):
-    """What one call of one layer recorded of each row. **Not private.**
+    """The moments of each row in one call of one layer. **Not private.**
 
     Attributes:
         layer: The `NoisedBatchNormalization`.

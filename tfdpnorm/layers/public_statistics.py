@@ -74,7 +74,7 @@ class PublicStatistics:
 
 
 class Pass:
-    """What the layers do in the current forward pass.
+    """The role of the layers in the current forward pass.
 
     Attributes:
         kind: "record" (moments of all rows, and keep them), "use" (recorded moments), or

@@ -168,7 +168,7 @@ def coarse_epsilon(event, delta):
 
 
 def delta_lost_by_pld(updates):
-    """What rounding may take from a delta in the composition of `updates` >= 1 mechanisms."""
+    """The most that rounding takes from delta in the composition of `updates` >= 1 mechanisms."""
     return _LOST_TO_ROUNDING * updates
 
 

@@ -231,7 +231,7 @@ class Caveat:
 
     Attributes:
         code: One of the codes in the table of this module.
-        fields: Dict of what its words need: str, int, float, bool or None by name.
+        fields: Dict of the fields of its sentence: str, int, float, bool or None by name.
 
     Raises:
         ValueError: if there is no such code, or its fields are others.
@@ -257,7 +257,7 @@ class Caveat:
 
     @property
     def kind(self):
-        """What it does, one of `KINDS`."""
+        """Its effect, one of `KINDS`."""
         return _WORDS[self.code][0]
 
     @property

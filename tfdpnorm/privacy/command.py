@@ -467,7 +467,7 @@ def _person_epsilon(flags, sampling_rate, noise_multiplier, steps):
 
 
 def _compared(flags, sampling_rate, steps):
-    """What accountants state, whether that holds, and what "pld" certifies for the same noise."""
+    """Epsilons of accountants, whether they hold, and what "pld" certifies for the same noise."""
     from tfdpnorm.privacy.comparison import ALL_ACCOUNTANTS, noise_stated, stated
 
     several = {"all": ALL_ACCOUNTANTS, "both": ACCOUNTANTS}

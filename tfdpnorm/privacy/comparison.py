@@ -26,7 +26,7 @@ _SENSITIVITY = {"add_or_remove_one": 1, "replace_one": 2}  # In clipping norms.
 
 @dataclass(frozen=True)
 class Stated:
-    """What an accountant states of T updates on Poisson-sampled batches.
+    """An accountant's epsilon for T updates on Poisson-sampled batches.
 
     Attributes:
         accountant: One of `ALL_ACCOUNTANTS`.
@@ -48,7 +48,7 @@ class Stated:
 def stated(
     accountant, sampling_rate, noise_multiplier, updates, delta, adjacency="add_or_remove_one"
 ):
-    """What one accountant states, a `Stated`.
+    """The result of one accountant, a `Stated`.
 
     Args:
         accountant: "ac", "zcdp", "rdp" or "pld".

@@ -11,7 +11,7 @@ _LARGEST = 700.0  # exp of more overflows
 
 
 class Figures:
-    """What holds for an example, or for a person with several of them.
+    """The guarantee for an example, or for a person with several of them.
 
     Args:
         ledger: `PrivacyLedger` whose guarantee holds.
@@ -20,7 +20,7 @@ class Figures:
     Attributes:
         epsilon: So far, a float.
         whole_plan_epsilon: After the last update and answer planned.
-        added: Dict of what is added to delta, by reason.
+        added: Dict of the additions to delta, by reason.
     """
 
     def __init__(self, ledger, rows=None):

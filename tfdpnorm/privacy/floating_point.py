@@ -1,4 +1,4 @@
-"""What float64 arithmetic adds to the privacy loss of noise that is rounded to a grid.
+"""How much float64 arithmetic adds to the privacy loss of noise that is rounded to a grid.
 
 docs/exact_noise.md has the argument.
 """

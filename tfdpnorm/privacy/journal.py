@@ -263,7 +263,7 @@ def encode_line(number, fields, before):
 
     Args:
         number: Of the line, from 1.
-        fields: Dict of what the line says.
+        fields: Dict of the fields of the line.
         before: Checksum of the line before, 32 characters; `NO_CHECKSUM` for the first.
     """
     text = json.dumps({"line": number, **fields}, separators=(",", ":"), allow_nan=False)[:-1]

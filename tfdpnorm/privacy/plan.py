@@ -177,7 +177,7 @@ class PrivacyPlan:
 
     @property
     def unit(self) -> str:
-        """What is added or removed between neighbouring data sets: "row" or "person"."""
+        """The unit that is added or removed between neighbouring data sets: "row" or "person"."""
         return "row" if self.most_per_person is None else "person"
 
     @property
@@ -224,7 +224,7 @@ class PrivacyPlan:
 
     @property
     def earlier_mechanisms(self) -> list:
-        """What earlier phases released about their training examples, for `composed_epsilon`."""
+        """The releases of earlier phases about their training examples, for `composed_epsilon`."""
         return [part for phase in self.earlier for part in phase.mechanisms]
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What a search for hyperparameters costs: the plan of a search, fixed before its first trial.
+"""The cost of a search for hyperparameters: its plan, fixed before the first trial.
 
 A trial is one private training with settings of its own, and a score. Two kinds of search have an
 epsilon. One draws a random number of trials in secret, with settings that are drawn independently

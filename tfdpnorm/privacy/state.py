@@ -1,4 +1,4 @@
-"""What the entries of a ledger come to: a frozen state, and the one function that changes it.
+"""The state that a ledger's entries result in, frozen, and the one function that changes it.
 
 **Every announced update is spent**, whatever became of it: one that was interrupted, and one that a
 crash has lost. So a state counts exactly or too much, never too little, and at most `plan.steps`
@@ -24,7 +24,7 @@ class BudgetExhaustedError(PrivacyError):
 
 @dataclasses.dataclass(frozen=True)
 class LedgerState:
-    """What a run has spent, and what became known of it; `apply` makes the next one.
+    """The budget that a run has spent, and its caveats; `apply` makes the next state.
 
     Attributes:
         plan: The `PrivacyPlan` that is being followed.

@@ -6,7 +6,7 @@ from tfdpnorm.privacy.rounding import ceil_text
 
 
 class Unit(NamedTuple):
-    """What is sampled and protected, in words.
+    """The sampled and protected unit, in words.
 
     Attributes:
         one: One of them.

@@ -172,7 +172,7 @@ class _Trial:
         self._before, self._of_traces = None, 0.0
 
     def megabytes_besides(self, slots):
-        """What an update takes besides a physical batch, in megabytes, with these `Slots`."""
+        """Memory of an update without its physical batches, in megabytes, with these `Slots`."""
         numbers = sum(v.shape.num_elements() for v in trainable_variables(self._model))
         specs = tf.nest.flatten(self._specs)
         of_slot = sum(spec.dtype.size * spec.shape[2:].num_elements() for spec in specs)
@@ -180,7 +180,7 @@ class _Trial:
         return (_BYTES_OF_NUMBER * numbers + of_slots) / _MEGABYTE
 
     def megabytes(self, rows):
-        """What the clipped sum of some rows takes at most, in megabytes of the process."""
+        """The most memory that the clipped sum of some rows takes, in megabytes of the process."""
         held = _settled_megabytes()
         if self._before is None:
             self._before = held

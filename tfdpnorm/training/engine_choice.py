@@ -228,7 +228,7 @@ def lot_specs(model, rows, per_person=None):
 
 
 def _refused(model, parts, plan, specs, validate):
-    """What a step rejects, a ValueError; None if it goes through.
+    """The ValueError of a step that is rejected; None if it passes.
 
     Also None for errors that are not this library's: those of the model's own code are shown best
     where the user calls it.

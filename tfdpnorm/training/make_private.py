@@ -378,7 +378,7 @@ def _check_is_trainable_here(model):
 
 
 class _Parts(NamedTuple):
-    """What a private training of a model is made of.
+    """The parts of a private training of a model.
 
     Attributes:
         streams: `Streams`: where the statistics of its layers come from.

@@ -1,4 +1,4 @@
-"""What a step shows of the examples: losses and metrics, without noise."""
+"""Losses and metrics of the examples in a step, without noise."""
 
 import warnings
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from tfdpnorm.keras_compat.training import loss_means
 
 
 class Shown(NamedTuple):
-    """What losses and metrics are shown of, for each row.
+    """The inputs of losses and metrics, for each row.
 
     Of persons it has [persons, R, ...] until it is shown.
 
@@ -204,7 +204,7 @@ class WarnsOfNonfinite(keras.callbacks.Callback):
 
 
 class UpdateMetrics:
-    """What `fit` shows of every update.
+    """The numbers that `fit` shows for every update.
 
     One of them is a sum over private examples without noise. A Keras model takes a metric that is
     its attribute for a layer, whose variables are weights and part of checkpoints; so this is no

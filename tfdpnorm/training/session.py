@@ -1,4 +1,4 @@
-"""What a private training keeps between calls of Keras: whose weights and data these are."""
+"""State of a private training between calls of Keras: provenance of weights and data."""
 
 import contextlib
 import os

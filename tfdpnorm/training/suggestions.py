@@ -199,7 +199,7 @@ def _views(model, most_per_person):
 
 
 def _public_batch(model):
-    """What public rows it takes, or None; and why."""
+    """The suggested public rows, or None, and the reason."""
     if any(isinstance(layer, PublicMomentsLayer) for layer in (model, *sublayers(model))):
         return "synthetic", "none were given: synthetic, from the shape of the inputs"
     return None, "no layer takes any"

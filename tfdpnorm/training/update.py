@@ -40,7 +40,7 @@ from tfdpnorm.training.replicas import OneDevice
 
 
 class ClippedBatch(NamedTuple):
-    """What an update is about to release of a batch. **Not private yet.**
+    """The sums of a batch that an update will release. **Not private yet.**
 
     Attributes:
         total: `ClippedSum` by the measured variables, with losses and predictions.

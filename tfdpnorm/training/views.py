@@ -90,7 +90,7 @@ class Views:
         return self.multiplicity * (self.rows_per_person or 1)
 
     def __call__(self, x: Any) -> Any:
-        """Of examples [n, ...], or [n, R, ...], what the model runs: [n, G, ...], or [n, ...].
+        """Returns the rows that the model runs for examples [n, ...] or [n, R, ...]: [n, G, ...].
 
         G is `rows_per_example`; without persons and with one view there is no such axis.
         """

@@ -190,7 +190,7 @@ class Workers:
 
 
 class FollowsChief(WithoutRunFolder):
-    """What a worker keeps of a run: nothing. It begins where the chief does.
+    """A worker's part of a run folder: it keeps nothing, and begins where the chief does.
 
     Attributes:
         position: The updates that the weights of a resumed run have seen; None for a new one.
@@ -246,14 +246,14 @@ def _reason(error):
 
 
 def _carrier(dtype):
-    """What numbers of a dtype are sent as, exactly."""
+    """The dtype in which numbers of another dtype are sent without loss."""
     if dtype == tf.float64:
         return tf.float64
     return tf.float32 if dtype.is_floating else tf.int64
 
 
 def _digest(private, batches):
-    """What has to be the same in all processes, as bytes."""
+    """The values that must be equal in all processes, as bytes."""
     found = hashlib.sha256()
     described = [
         private.plan,

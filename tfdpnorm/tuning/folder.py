@@ -146,7 +146,7 @@ _NOTICE = (
 
 
 class SearchFolder:
-    """What a search keeps so that it may be killed and resumed.
+    """Files of a search, from which it can be resumed after being killed.
 
     `ledger.jsonl` has the plan of the search, and each trial before it begins. `secret.key`, mode
     0600, decides the number of trials and their settings: they are the same after a crash, and a
@@ -242,7 +242,7 @@ class SearchFolder:
 
     @property
     def caveats(self):
-        """What is known of the search, and holds for each trial: a tuple of `Caveat`."""
+        """Caveats of the search, which hold for each trial: a tuple of `Caveat`."""
         ledger = self.path / LEDGER
         return read_ledger(ledger).state.caveats if ledger.exists() else ()
 

@@ -48,7 +48,7 @@ _WRITERS = (
 
 
 class SearchTrial(NamedTuple):
-    """What a search gives to one of its trials.
+    """The settings that a search gives to one of its trials.
 
     Attributes:
         search: The `SearchPlan`.

@@ -1,4 +1,4 @@
-"""What all searches share: a Keras Tuner whose trials are private trainings in one ledger."""
+"""The base of all searches: a Keras Tuner whose trials are private trainings in one ledger."""
 
 import copy
 import hashlib
@@ -248,7 +248,7 @@ class PrivateTuner(keras_tuner.Tuner):
         """After the last trial."""
 
     def _fixed(self):
-        """What must not change when the search is resumed, a dict."""
+        """The settings that must not change when the search is resumed, a dict."""
         hp = keras_tuner.HyperParameters()  # Not the oracle's, which may have been reloaded.
         self.hypermodel.declare_hyperparameters(hp)
         self.hypermodel.build(hp)

@@ -21,7 +21,7 @@ NOT_FOR_RELEASE = (
 
 
 def objective():
-    """What all searches look for: the largest score."""
+    """The objective of all searches: the largest score."""
     return keras_tuner.Objective(SCORE, "max")
 
 

@@ -43,7 +43,7 @@ def rounded_sums(rows):
 
 
 def rounding_of(rows, additions):
-    """What rounding adds to the distance of two sums, if numbers go through so many additions."""
+    """How much rounding adds to the distance of two sums with this many additions."""
     return 2 * _error(rows, additions)
 
 

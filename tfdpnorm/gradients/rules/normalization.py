@@ -62,7 +62,7 @@ class ScaleAndOffsetRule(Rule):
 
 
 def _without_scale_and_offset(layer, call, inputs, *args, **kwargs):
-    """What the layer gives without its scale and offset."""
+    """The layer's output without its scale and offset."""
     if isinstance(layer, _HAVE_NORMALIZED):
         return layer.normalized(inputs)
     if isinstance(layer, keras.layers.GroupNormalization):

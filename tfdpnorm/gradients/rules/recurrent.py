@@ -49,7 +49,7 @@ class _RecurrentRule(Rule):
         raise NotImplementedError
 
     def recurrent_terms(self, cell, hs, kept, b):
-        """What the gradients by the recurrent kernel and bias are made of, for all steps at once.
+        """The factors of the gradients of the recurrent kernel and bias, for all steps at once.
 
         Args:
             cell: The Keras cell.

@@ -1,4 +1,4 @@
-"""What a gradient rule is, and the registry of rules by layer type."""
+"""The interface of gradient rules, and their registry by layer type."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RULES = {}
 
 
 class Rule:
-    """What book-keeping needs to know of a type of layer.
+    """The gradient rule of a type of layer, for book-keeping.
 
     The engine calls a rule twice: in the forward pass, to run the layer and to show the tensors z
     at which its weights enter (`forward`), and after the backward pass, to say from b = dloss/dz

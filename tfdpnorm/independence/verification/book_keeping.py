@@ -270,7 +270,7 @@ def _broadcast_layers(watched, losses, examples):
 
 
 def _claimed(kept):
-    """What claims are made of, a list of `Traced`, after a pass of book-keeping."""
+    """The tensors to verify, a list of `Traced`, after a pass of book-keeping."""
     gradients = iter(kept.gradients)
     found = [Traced("the losses", kept.losses, 1)]
     for tap in kept.calls:

@@ -271,7 +271,7 @@ class PrivateValidation(keras.callbacks.Callback):
         return self.queries
 
     def _answer(self, ledger):
-        """What the ledger has for the present weights and these rows, or None.
+        """The ledger's answer for the present weights and these rows, or None.
 
         Of an answer that another process got there is no more than the update: a resumed run has
         the same weights there.

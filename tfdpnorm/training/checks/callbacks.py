@@ -1,4 +1,4 @@
-"""What callbacks look at, and what that does to the guarantee."""
+"""The inputs of callbacks, and their effect on the guarantee."""
 
 import string
 from collections import Counter
@@ -151,7 +151,7 @@ def _record(callback, ledger, free, public_validation):
 
 
 def _monitored(callback):
-    """The name of what a callback acts on, or None."""
+    """The name of the metric that a callback acts on, or None."""
     if isinstance(callback, keras.callbacks.ModelCheckpoint) and not callback.save_best_only:
         return None
     monitor = getattr(callback, "monitor", None)
@@ -159,5 +159,5 @@ def _monitored(callback):
 
 
 def _file_name_fields(checkpoint):
-    """What Keras fills into the names of a checkpoint's files, such as val_loss."""
+    """The metrics that Keras fills into the names of a checkpoint's files, such as val_loss."""
     return {field for _, field, _, _ in string.Formatter().parse(checkpoint.filepath) if field}

@@ -1,4 +1,4 @@
-"""The data that `fit` gets: what they have to be, and in which form they come."""
+"""Checks of the data that `fit` gets, and their conversion."""
 
 import numbers
 import warnings

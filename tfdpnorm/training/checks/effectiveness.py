@@ -15,7 +15,7 @@ _LEAST_NOISE = 0.65  # noise multiplier at which the noise counts twice as much 
 
 
 def warn_of_ineffective(model, plan, optimizer, stacklevel):
-    """Warns once of what keeps a private training from learning, as far as public numbers tell.
+    """Warns once of settings that keep a private training from learning, from public numbers.
 
     Args:
         model: The Keras model.

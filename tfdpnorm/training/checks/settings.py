@@ -1,4 +1,4 @@
-"""What private training rejects, each with its remedy."""
+"""Checks of the settings of private training: every rejection comes with its remedy."""
 
 import math
 import os

@@ -114,7 +114,7 @@ class Resumption(WithoutRunFolder):
         return Checkpointing(private, self._folder, callbacks, self._every, self._is_resumed)
 
 
-# What the callbacks of Keras remember from epoch to epoch.
+# The state of Keras' callbacks from epoch to epoch.
 _MEMORIES = {
     keras.callbacks.EarlyStopping: ("wait", "best", "best_epoch"),
     keras.callbacks.ReduceLROnPlateau: ("wait", "cooldown_counter", "best"),
@@ -149,7 +149,7 @@ class Checkpointing(keras.callbacks.Callback):
         self._rates = []  # Those within the epoch that training begins in.
 
     def restore(self):
-        """Restores what fits of the folder's checkpoint; warns of what does not.
+        """Restores the matching parts of the folder's checkpoint; warns of the others.
 
         Raises:
             ValueError: if the weights do not fit the model.
@@ -224,7 +224,7 @@ class Checkpointing(keras.callbacks.Callback):
         return [callback for callback in self._callbacks if isinstance(callback, tuple(_MEMORIES))]
 
     def _memories(self):
-        """What the checkpoint has for the callbacks that remember; None if it is of others."""
+        """The checkpoint's state of stateful callbacks; None if it belongs to others."""
         memories = self._folder.checkpoint["callbacks"]
         names = [_name(callback) for callback in self._with_memory()]
         return memories if names == [memory["class"] for memory in memories] else None
