@@ -21,14 +21,14 @@ from tfdpnorm import memory
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 _POLL_SECONDS = 0.2
 _SETTLING_STEPS = 3
-# A turn should be long beside what switching between processes costs.
+# A turn should be long compared with the cost of switching between processes.
 _TURN_MILLISECONDS = 100.0
 _MOST_STEPS_A_TURN = 20
 _SLOW_SECONDS = 10.0  # of a step
 _BUILD_SECONDS = 300.0  # imports included, on a busy machine
 _LATER_FACTOR = 4.0  # several steps, of which the first has shown how long one takes
 
-# Of a row, beside model, batch size and engine.
+# Columns of a row, in addition to model, batch size and engine.
 _FIELDS = (
     "milliseconds",
     "ratio",

@@ -511,7 +511,7 @@ def test_a_lot_is_measured_in_physical_batches():
     row = lots._in_a_process("lenet5", 16, 4, 1)
     assert (row["lot"], row["physical_batch_size"]) == (16, 4)
     assert row["rows_per_second"] == pytest.approx(16 / row["seconds"], rel=0.1)
-    assert "lots of 16 in 4s" in lots.text_of(row)
+    assert "batches of 16 in 4s" in lots.text_of(row)
 
 
 @each("physical", [None, 8])
