@@ -74,9 +74,9 @@ def load_model(
     except Exception as error:  # of any kind: h5py, zip and Keras have their own
         check_keras_of_file(path)
         raise ValueError(
-            f"{path} cannot be loaded as a whole Keras model ({files.reason(error)}). A file of "
-            "weights holds no model: build the model, and load the weights into it. Pass layers "
-            "that are not part of Keras in custom_objects."
+            f"The file {path} cannot be loaded as a whole Keras model ({files.reason(error)}). A "
+            "file of weights holds no model: build the model, and load the weights into it. Pass "
+            "layers that are not part of Keras in custom_objects."
         ) from error
     if not isinstance(loaded, keras.Model):
         raise ValueError(
@@ -279,8 +279,8 @@ def _called_more_than_once(model):
         traced(run, (specs,))
     except Exception as error:  # of any layer's own code
         raise ValueError(
-            f"Model {model.name!r} does not run in a graph, as training requires: "
-            f"{files.reason(error)}"
+            f"Model {model.name!r} does not run in a graph, as training requires "
+            f"({files.reason(error)}). Use TensorFlow operations in its call()."
         ) from error
     found = []
     for layer in layers:

@@ -74,7 +74,7 @@ def common_words(texts: Sequence[str] | np.ndarray, vocabulary_size: int) -> tup
     for row, text in enumerate(_checked_texts(texts)):
         counts.update(_tokens(text, row))
     if not counts:
-        raise ValueError(f"There are no words in the {len(texts)} text(s).")
+        raise ValueError(f"There are no words in the {len(texts)} text(s). Pass texts with words.")
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
     return tuple(ranked[: vocabulary_size - 2])
 

@@ -67,9 +67,9 @@ def refused_unless_vectorized(engine):
             if not _is_of_vectorization(error):
                 raise
             raise ValueError(
-                f"engine={engine!r} needs operations that TensorFlow can vectorise over rows, and "
-                f'one cannot be vectorised ({_in_short(error)}). Use engine="book_keeping" or '
-                'engine="per_example".'
+                "Expected operations that TensorFlow can vectorise over rows with "
+                f"engine={engine!r}, got one that it cannot vectorise ({_in_short(error)}). Use "
+                'engine="book_keeping" or engine="per_example".'
             ) from None
 
 

@@ -9,7 +9,7 @@ def refusal_of_engine(what, remedy='Use engine="per_example" for this model.', k
     It has the attributes `what` and `remedy`, the two parts of its message.
 
     Args:
-        what: "Expected ..., got ...", without a full stop.
+        what: What is wrong, without a full stop at its end.
         remedy: Sentence that names that engine.
         kind: The class: ValueError, or `PrivacyError` for what was not verified.
     """

@@ -116,7 +116,8 @@ def cause_of(error):
     """Returns the error that was raised first, as it was worded.
 
     AutoGraph and Keras raise others in its place, which add where in the code that was: several
-    lines, with "in user code".
+    lines, with "in user code". An error of this library that repeats another one's text therefore
+    begins with "Expected ", where the search ends.
 
     Args:
         error: What a function that was traced, or a layer that was called, raised.

@@ -114,8 +114,9 @@ def _check_other_size(function, specs, count):
         traced(function, more)
     except Exception as error:  # whatever code of the user's raises
         raise refusal_of_engine(
-            f"The model is not verified, and does not run on {count + 1} rows as on {count}, so "
-            f"that another axis may be mistaken for that of the examples: {str(error).rstrip('.')}",
+            f"Expected a model that is verified, or that runs on {count + 1} rows as on {count}, "
+            "so that no other axis is mistaken for that of the examples, got: "
+            f"{str(error).rstrip('.')}",
             'Use engine="per_example", which runs each example by itself.',
             kind=PrivacyError,
         ) from error

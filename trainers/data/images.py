@@ -153,8 +153,8 @@ def _in_csv(path, person_feature):
             missing = [name for name in columns if name not in (reader.fieldnames or ())]
             if missing:
                 raise ValueError(
-                    f"{path} has no column named {', '.join(missing)}. It needs the columns "
-                    f"{', '.join(columns)}."
+                    f"The file {path} has no column named {', '.join(missing)}. It needs the "
+                    f"columns {', '.join(columns)}."
                 )
             rows = [_row(path, reader.line_num, row, columns) for row in reader]
     except UnicodeDecodeError as error:

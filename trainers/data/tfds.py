@@ -119,8 +119,8 @@ def origin(folder):
         return f"another archive than the official one (MD5 {metadata['archive']['md5']})"
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DatasetCorruptError(
-            f"{path} should name the archive of the data set, but {_first_line(error)}. Delete "
-            "that folder and prepare the data set again."
+            f"Expected {path} to name the archive of the data set, but {_first_line(error)}. "
+            "Delete that folder and prepare the data set again."
         ) from None
 
 

@@ -45,7 +45,7 @@ def without_rank(p):
 )
 def test_a_model_that_reads_the_shape_is_refused(made_of, rows):
     spec = tf.TensorSpec([rows, STEPS, WIDTH])
-    with pytest.raises(ValueError, match="reads numbers from the shape. Do not read that shape"):
+    with pytest.raises(ValueError, match="reads numbers from the shape.*Do not read that shape"):
         prove_training(model_of(made_of), "mse", spec, tf.TensorSpec([rows, 1]))
 
 

@@ -155,7 +155,7 @@ def test_a_download_that_fails_or_brings_something_else(tmp_path):
 def test_metadata_that_cannot_be_read_are_refused(tmp_path):
     (tmp_path / "metadata.json").write_text('{"official": false}')
     with pytest.raises(
-        DatasetCorruptError, match="should name the archive of the data set, but KeyErr"
+        DatasetCorruptError, match="to name the archive of the data set, but KeyErr"
     ):
         tfds.origin(tmp_path)
 

@@ -167,7 +167,7 @@ def test_models_beyond_book_keeping_use_per_example(name):
 def test_an_engine_that_was_asked_for_is_kept(name):
     make, loss, why = CASES[name]
     private = made(make(), loss, engine="book_keeping")
-    with pytest.raises(ValueError, match=f"^(Expected|Per-example) .*{why}") as caught:
+    with pytest.raises(ValueError, match=f"^(Layer|Expected|Per-example) .*{why}") as caught:
         private.fit(*rows_of(), verbose=0)
     assert "\n" not in str(caught.value) and 'engine="per_example"' in str(caught.value)
     assert private.engine == "book_keeping" and private.ledger.updates == 0
@@ -247,6 +247,6 @@ def test_a_tensor_of_another_graph_is_refused_in_one_sentence():
 def test_a_layer_that_runs_on_one_row_otherwise_is_run_apart():
     """Run again on a row, it uses what it has kept of all rows; run apart, it keeps nothing."""
     private = made(KeepingModel(clears=True), squares)
-    with pytest.warns(UserWarning, match="does not run on a single row of its arguments"):
+    with pytest.warns(UserWarning, match="to run on a single row of its arguments"):
         private.fit(*rows_of(), verbose=0)
     assert private.engine == "per_example" and private.ledger.guarantee_holds

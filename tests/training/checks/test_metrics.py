@@ -133,7 +133,7 @@ def test_models_that_keep_masks_by_graph_are_trained(engine):
 @pytest.mark.parametrize("name", ["lr", "learning_rate", "epsilon", "val_accuracy"])
 def test_metrics_named_as_released_numbers_are_refused(name):
     private = made(network())
-    with pytest.raises(ValueError, match=f"A metric is named .* {name!r}"):
+    with pytest.raises(ValueError, match=f"A metric is named {name!r}"):
         private.compile("sgd", cross_entropy, metrics=[[ACCURACY(name=name)]])
 
 

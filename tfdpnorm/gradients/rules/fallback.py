@@ -126,9 +126,10 @@ def _called_again(layer, call, inputs, args, kwargs):
             raise
         lines = str(error).strip().splitlines()
         raise refusal_of_engine(
-            f"Layer {layer.name!r}, which has no gradient rule, does not run on a single row of "
-            f"its arguments: {type(error).__name__}: {''.join(lines[-1:]).strip().rstrip('.')}. "
-            "It may use a value that an earlier call kept in an attribute",
+            f"Expected layer {layer.name!r}, which has no gradient rule, to run on a single row "
+            f"of its arguments, got {type(error).__name__}: "
+            f"{''.join(lines[-1:]).strip().rstrip('.')}. It may use a value that an earlier call "
+            "kept in an attribute",
             'Compute that in each call, or use engine="per_example".',
         ) from None
 
