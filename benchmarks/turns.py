@@ -225,7 +225,7 @@ class Contender:
 
 
 class Limits(NamedTuple):
-    """What one engine may take on one model and batch.
+    """Limits on the time and memory of one engine on one model and batch.
 
     Attributes:
         seconds: For the first step, with tracing; and for all of its turns, of which it has at
@@ -238,7 +238,7 @@ class Limits(NamedTuple):
 
 
 class On(NamedTuple):
-    """What steps are computed on, and in.
+    """The device and precision of steps.
 
     Attributes:
         device: Of `benchmarks.devices`.
@@ -275,7 +275,7 @@ def measure(
         limits: `Limits`.
         peer_python: Interpreter of peers.
         on: `On`; None for the processor in float32.
-        report: Function that is told, in a line, what is going on.
+        report: Function that gets a line about each event.
     """
     contenders = []
     try:

@@ -2,7 +2,7 @@
 
 Trains LeNet-5 on the 1,797 real images that come with scikit-learn, to a target epsilon, once
 without normalisation, once with layer normalisation and once with public-batch normalisation, whose
-public images are made up.
+public images are synthetic.
 """
 
 from trainers import common  # before everything that loads TensorFlow  # isort: skip

@@ -1,4 +1,4 @@
-"""Ours: training per person beside training per row, at the same epsilon of a person.
+"""Ours: training per person compared with training per row, at equal epsilon of a person.
 
     python -m trainers.per_person --dataset=digits
     python -m trainers.per_person --nocompute --output_dir=results/persons

@@ -166,7 +166,7 @@ def _in_csv(path, person_feature):
 
 
 def _row(path, line, row, columns):
-    """`_Listed` of a row, a dict; None stands for what a short row lacks."""
+    """`_Listed` of a row, a dict; None stands for missing fields of a short row."""
     missing = [name for name in columns if not row[name]]
     if missing:
         raise ValueError(

@@ -187,7 +187,7 @@ def _newest_version(parent):
 
 
 def _download(name, root, host):
-    """Downloads a set beside its place and moves it there whole, or leaves nothing behind."""
+    """Downloads a set next to its folder and moves it there whole, or leaves nothing behind."""
     created = [path for path in (root / name, *(root / name).parents) if not path.exists()]
     try:
         _require_reachable(host)

@@ -1,4 +1,4 @@
-"""What a run would be: noise, updates and time. Nothing is loaded, computed or trained."""
+"""The outline of a run: noise, updates and time. Nothing is loaded, computed or trained."""
 
 import pathlib
 
@@ -43,7 +43,7 @@ def dry_run(kind, spec, *, data_dir=None, folders=(KEPT,)):
 
 
 def _memory(run):
-    """What engines that hold each example's gradient need for these, in words; "" for others."""
+    """The memory of engines that hold each example's gradient, in words; "" for others."""
     private, spec = run.model, run.spec
     if not isinstance(private, PrivateModel) or not engine_named(private.engine).runs_rows_apart:
         return ""

@@ -12,7 +12,7 @@ _ROWS = 64
 
 
 def check_export(spec, folder, data_dir=None):
-    """Raises for what `export_finetuned` could not write, before anything is trained.
+    """Raises for settings that `export_finetuned` could not write, before anything is trained.
 
     Args:
         spec: `PrivateSpec`.

@@ -35,13 +35,13 @@ MODELS_DIR = "TFDPNORM_MODELS_DIR"  # environment variable: folder of models to 
 
 
 def prepared(spec, raw, *, data_dir=None, cache_dir, echo=print):
-    """Returns images as what is trained takes them: what the frozen part gives for them, if any.
+    """Returns images as inputs of the trained part: the frozen part's outputs, if there is one.
 
     Args:
         spec: `PrivateSpec` of an imported model.
         raw: Dict from names of arrays (train_x, test_x, public_x, validation_x) to images or None.
         data_dir: TFDS directory.
-        cache_dir: Folder for what the frozen part gives; that of private images is as private
+        cache_dir: Folder for outputs of the frozen part; that of private images is as private
             as these.
         echo: Function that shows a line.
 
@@ -120,7 +120,7 @@ def public_images(spec, private_x, count, data_dir=None):
 
 
 def check_images(model, images, image_size):
-    """Raises ValueError for what is no image, and for another size than the model takes.
+    """Raises ValueError for other data than images, and for another size than the model takes.
 
     Args:
         model: That takes the images.
@@ -298,6 +298,6 @@ def model_file(path):
 
 
 def pixels_of(spec, trunk):
-    """Returns the `Pixels` of a `PrivateSpec` for what gives features."""
+    """Returns the `Pixels` of a `PrivateSpec` for the model that computes features."""
     channels = trunk.input_shape[-1]
     return Pixels(spec.image_size, spec.pixel_mean, spec.pixel_scale, channels)

@@ -1,4 +1,4 @@
-"""What a run keeps: the folder that it is resumed from, and the trained model.
+"""Files of a run: the folder from which it is resumed, and the trained model.
 
 A run folder has the settings that its run was begun with in `settings.json`, so that nobody
 resumes it with other ones and then writes a record that says so of the whole run. Settings alone,
@@ -57,7 +57,7 @@ def claim_run_dir(run_dir, spec, resume=False):
 
 
 def _content(folder):
-    """Names of what is in a folder, but for settings and hidden files."""
+    """Names of the files in a folder, except settings and hidden files."""
     names = sorted(path.name for path in folder.iterdir())
     return [name for name in names if name != SETTINGS and not name.startswith(".")]
 
@@ -122,7 +122,7 @@ def check_model_file(path):
 
 
 def average_file(path):
-    """The file for the model with averaged weights, beside that of the model."""
+    """The file for the model with averaged weights, next to that of the model."""
     path = pathlib.Path(path)
     return path.with_name(f"{path.stem}-average{path.suffix}")
 

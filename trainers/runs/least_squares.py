@@ -66,7 +66,7 @@ class LeastSquaresRun(Run):
         return "\n".join(lines)
 
     def restore(self):
-        """Refuses to go on with a run that was begun: its release is spent.
+        """Rejects a run that was begun before: its release is spent.
 
         Raises:
             ValueError: if `run_dir` holds a ledger.

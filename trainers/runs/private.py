@@ -115,7 +115,7 @@ class PrivateRun(Run):
         return "\n".join(lines)
 
     def _persons(self):
-        """What N counts, in words, where it is not examples."""
+        """The unit that N counts, in words, where it is not examples."""
         if self.data.persons is None:
             return ""
         return (
@@ -300,7 +300,7 @@ class Progress(keras.callbacks.Callback):
 
 
 def _is_claimed(spec):
-    """Whether the paper claims an epsilon for what this spec does, and we do not."""
+    """Whether the paper claims an epsilon for this spec that does not hold."""
     return spec.needs_public_rows and spec.statistics == "lot" and not spec.is_unclipped
 
 

@@ -25,7 +25,7 @@ _SLOW = (
 
 
 class RunResult(NamedTuple):
-    """What a run gives.
+    """The result of a run.
 
     Attributes:
         record: Dict with the fields of `trainers.records.fields.FIELDS`.
@@ -204,7 +204,7 @@ def make_record(training, seconds, examples):
 
 
 def _summary(training, record):
-    """Returns the result of a run in words, the paper's figure beside ours."""
+    """Returns the result of a run in words, with the paper's figure next to ours."""
     of = "test accuracy"
     if getattr(training.spec.run, "held_out", None):
         of = "accuracy on the held-out examples"

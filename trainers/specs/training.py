@@ -1,4 +1,4 @@
-"""What all trainings have, and trainings without privacy."""
+"""Common settings of all trainings, and trainings without privacy."""
 
 import dataclasses
 from typing import ClassVar
@@ -26,7 +26,7 @@ IS_TRAINED = Condition(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingSpec:
-    """What all trainings have: a cell of a table, data, a network and an optimizer."""
+    """Common settings of all trainings: a cell of a table, data, a network and an optimizer."""
 
     kind: ClassVar[str]
 

@@ -15,7 +15,7 @@ from trainers.sweeps.runs import is_done, run_folder, run_name
 
 
 class Job(NamedTuple):
-    """What the runs of a sweep share.
+    """Shared settings of the runs of a sweep.
 
     Attributes:
         run_cell: Function (spec, data_dir=, output_dir=, echo=, run_dir=, resume=) that trains a
