@@ -65,7 +65,7 @@ def test_one_row_has_to_fit():
     expected = "too little memory for .* single row: one takes 300 MB, and 200 MB are"
     with pytest.raises(ValueError, match=expected):
         most_by_growing(lambda n: 300.0, 200.0, 8)
-    with pytest.raises(ValueError, match="one takes 300 MB, and 0 MB are left. Take a smaller"):
+    with pytest.raises(ValueError, match="one takes 300 MB, and 0 MB are left. Use a smaller"):
         most_by_growing(lambda n: 300.0, -200.0, 8)
     with pytest.raises(ValueError, match="one row at least, .* the GPU has none left for one"):
         most_by_halving(lambda n: False, 100)
@@ -268,7 +268,7 @@ def test_inputs_of_unknown_sizes_are_refused(build, private, left, of_rows):
 
 def test_systems_that_do_not_say_are_refused(build, private, monkeypatch):
     monkeypatch.setattr(memory, "is_measurable", lambda: False)
-    with pytest.raises(ValueError, match="needs Linux or a GPU .* Pass a number"):
+    with pytest.raises(ValueError, match="needs Linux or a GPU.* Pass a number"):
         private(build(), physical_batch_size="auto", **PLAN)
 
 

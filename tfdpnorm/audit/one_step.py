@@ -136,7 +136,7 @@ def training_step_samples(private, lot, direction, count):
     """
     trained = trainable_variables(private.model)
     private.optimizer.build(trained)
-    # The others too: running averages are part of what a step releases.
+    # The others too: a step also releases running averages.
     others = raw(list(private.model.non_trainable_variables))
     restored = [*trained, *others, *private.optimizer.variables]
     kept = [tf.identity(v) for v in restored]

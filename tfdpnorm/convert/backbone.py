@@ -54,7 +54,7 @@ def checked_trainable(trainable):
     """Returns `trainable` as a list of patterns, or as the number of last layers; None for all.
 
     Raises:
-        ValueError: for what `freeze` does not take.
+        ValueError: for values that `freeze` does not support.
     """
     if trainable == "all":
         return None

@@ -216,7 +216,7 @@ def _rows_together(run, shape):
     """Function from rows to outputs that runs several at once, or None if one may change another.
 
     Raises:
-        ValueError: for a model that keeps something of what it has seen, so that rows that are run
+        ValueError: for a model that keeps a value of earlier rows, so that rows that are run
             one by one change one another, too.
     """
     if rows_apart(run, np.empty((_ROWS_AT_ONCE, *shape), np.float32), _ROWS_AT_ONCE) == 1:

@@ -203,7 +203,7 @@ def shared_rows(ours, theirs):
 
 
 def compared_as(ours, theirs):
-    """The dtypes in which two lists of arrays, or of what has a dtype, are compared: a list.
+    """The dtypes in which two lists of arrays, or of objects with a dtype, are compared: a list.
 
     Of two floats the narrower one, so that a copy kept in higher precision is recognised.
     """

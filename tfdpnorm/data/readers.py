@@ -267,7 +267,7 @@ def _without_what_was_read():
 
 
 def parts_of_example(example, name):
-    """Returns the triple (x, y, sample_weight) of an example, None for what it does not have.
+    """Returns the triple (x, y, sample_weight) of an example, None for missing parts.
 
     Raises:
         TypeError: for a dict, which does not say what is x.

@@ -37,7 +37,7 @@ def save_examples(dataset: tf.data.Dataset, folder: str | os.PathLike) -> Any:
         The structure of the dataset, with a `np.memmap` [N, ...] for each tensor.
 
     Raises:
-        TypeError: for what is no `tf.data.Dataset`, and for texts.
+        TypeError: for values other than a `tf.data.Dataset`, and for texts.
         ValueError: for shapes that are not fixed, an endless dataset, or one without examples.
         FileExistsError: if the folder holds something.
     """

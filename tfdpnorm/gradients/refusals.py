@@ -11,7 +11,7 @@ def refusal_of_engine(what, remedy='Use engine="per_example" for this model.', k
     Args:
         what: What is wrong, without a full stop at its end.
         remedy: Sentence that names that engine.
-        kind: The class: ValueError, or `PrivacyError` for what was not verified.
+        kind: The class: ValueError, or `PrivacyError` if the verification failed.
     """
     error = kind(f"{what}. {remedy}")
     error.what, error.remedy = what, remedy

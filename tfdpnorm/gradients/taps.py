@@ -155,7 +155,7 @@ class Taps:
 
         Raises:
             ValueError: for a variable that is read by others than the layers that own it, and for
-                what a layer computes from one and others read, but not as what its call returns.
+                a tensor that a layer computes from one and others read other than as its output.
         """
         with contextlib.ExitStack() as stack:
 

@@ -45,7 +45,7 @@ def current_graph():
 def traced(function, specs):
     """Returns the `ConcreteFunction` of a function, traced as Keras traces a step of training.
 
-    That is without AutoGraph, but for what Keras itself has converted: the code of users.
+    That is without AutoGraph, except for the code of users, which Keras itself has converted.
 
     Args:
         function: The function.

@@ -286,7 +286,7 @@ ALL_BATCH_NORMALIZATIONS = tuple(
 
 
 def inputs_and_states(layer, inputs, initial_state):
-    """Returns (inputs, initial states) as `layer` sorts them out of what it is called with."""
+    """Returns (inputs, initial states) as `layer` finds them in its arguments."""
     if KERAS_3:
         if initial_state is None:
             initial_state = layer.states if layer.stateful else None
@@ -451,7 +451,7 @@ def all_steps_at_once(time_distributed, call=None):
 
 
 def _called_on_all_steps(wrapper, inputs, training=None, mask=None):
-    """What `call` of Keras 3 gives, with the steps of each row one after the other."""
+    """The result of Keras 3's `call`, with the steps of each row in sequence."""
 
     def merged(x):
         return tf.reshape(x, tf.concat([[-1], tf.shape(x)[2:]], 0))

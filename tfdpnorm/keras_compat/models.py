@@ -90,7 +90,7 @@ def specs_of_call(model):
 
 
 def specs_of_build(model):
-    """Returns the structure of `tf.TensorSpec` of what `build(shape)` called a model on, or None.
+    """Returns the `tf.TensorSpec`s on which `build(shape)` called a model, a structure, or None.
 
     Keras calls it on floats, whatever it is going to be trained on.
     """

@@ -24,7 +24,7 @@ if KERAS_3:
 
 # --- files of another Keras ---
 
-# What a `.keras` file of Keras 2 names by a module that Keras 3 does not have.
+# Classes that a `.keras` file of Keras 2 names with a module that Keras 3 does not have.
 CLASSES_OF_KERAS_2 = {"Functional": Functional} if KERAS_3 else {}
 
 

@@ -212,7 +212,7 @@ class NoisedBatchNormalization(keras.layers.Layer):
                 found = tf.math.divide_no_nan(
                     tf.reduce_sum(tf.math.multiply_no_nan(x, weights), axes), total
                 )
-            # The bound is for what float32 makes of the mean, too.
+            # The bound holds for the mean in float32, too.
             found = tf.clip_by_value(found, least, most)
             return tf.where(tf.math.is_nan(found), tf.zeros_like(found), found)
 

@@ -341,7 +341,7 @@ class VariationalDropoutConv2D(VariationalDropout, keras.layers.Conv2D):
         training: Whether noise is drawn; by default the mode of the call in Keras.
 
     Raises:
-        ValueError: for what is not supported, and as `VariationalDropoutDense`.
+        ValueError: for unsupported settings, and as `VariationalDropoutDense`.
     """
 
     def __init__(self, filters: int, kernel_size: int | tuple[int, int], **kwargs: Any) -> None:

@@ -93,7 +93,7 @@ class LeastSquaresHead:
         return statement_json(self._provenance.stated_ledger, self._provenance.digest())
 
     def behind(self, front: keras.Model) -> LeastSquaresHead:
-        """Returns a head whose `model` begins with what computes the features.
+        """Returns a head whose `model` begins with the model that computes the features.
 
         Args:
             front: Keras model with one input, from it to the features [rows, d]; is frozen.
@@ -303,7 +303,7 @@ def _reasons(insecure_seed):
 
 
 def _opened(ledger_file, plan, products, noise_generator, insecure_seed):
-    """The `PrivacyLedger`, in a file or in memory, with what is known of the release."""
+    """The `PrivacyLedger`, in a file or in memory, with the caveats of the release."""
     settings = {
         "noise_generator": noise_generator,
         "noise_grid": "stddev / 32",

@@ -13,7 +13,7 @@ _NAME_OF_QUERY = 'Name what is asked, such as "accuracy".'
 
 
 class _Checked:
-    """A dataclass whose fields are replaced by what their checks return."""
+    """A dataclass whose fields are replaced by the results of their checks."""
 
     def __post_init__(self):
         for name, value in self._checked().items():

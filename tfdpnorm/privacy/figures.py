@@ -15,7 +15,7 @@ class Figures:
 
     Args:
         ledger: `PrivacyLedger` whose guarantee holds.
-        rows: None for what is sampled; for persons where examples are sampled, how many each has.
+        rows: None for the sampled unit; for persons where examples are sampled, how many each has.
 
     Attributes:
         epsilon: So far, a float.

@@ -202,7 +202,7 @@ class PrivacyPlan:
     def of_model(
         self, *, statistics_queries: int, default_share: float, no_guarantee_because: Sequence[str]
     ) -> PrivacyPlan:
-        """Returns the plan with what only the model and its training can tell.
+        """Returns the plan with the fields that depend on the model and its training.
 
         Args:
             statistics_queries: See the class.

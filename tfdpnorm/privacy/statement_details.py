@@ -11,7 +11,7 @@ def of_guarantee(ledger, figures, person):
 
     Args:
         ledger: `PrivacyLedger`.
-        figures: `Figures` of what is sampled.
+        figures: `Figures` of the sampled unit.
         person: `Figures` of a person with several examples; None where none are stated.
     """
     return {

@@ -105,7 +105,7 @@ def suggest_plan(
 
 
 class _Length:
-    """How many updates of what batches, and why.
+    """The number of updates, the batch size, and the reasons.
 
     Attributes:
         lot: Expected batch size.

@@ -11,7 +11,7 @@ class Unit(NamedTuple):
     Attributes:
         one: One of them.
         many: Several of them.
-        protected: Several of them, as what is protected.
+        protected: The plural, as the protected data.
         neighbours: What one of two neighbouring data sets has more than the other.
     """
 

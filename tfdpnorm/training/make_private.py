@@ -433,7 +433,7 @@ def _row_sums(plan):
 
 
 def _opened(run_dir, plan, settings, replicas):
-    """The pair of what keeps the run and its ledger, in a `RunDir` or in memory."""
+    """The pair of the run's storage and its ledger, in a `RunDir` or in memory."""
     if not replicas.is_chief:
         return FollowsChief(), PrivacyLedger(plan, settings)
     if run_dir is None:

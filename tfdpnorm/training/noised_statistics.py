@@ -115,7 +115,7 @@ class NoisedStatistics:
         ]
 
     def _factors(self):
-        """What each sum is multiplied by: a row then adds at most C sqrt(s / n) to it."""
+        """The factor of each sum: a row then adds at most C sqrt(s / n) to it."""
         clip = self._plan.l2_norm_clip
         clip = 1.0 if math.isinf(clip) else clip  # without noise there are no units to share
         share = self._plan.statistics_budget_share / self._plan.statistics_queries

@@ -603,7 +603,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
     # Details
 
     def _entered(self, batches, callbacks, validation_is_public, arguments):
-        """Enters the session with what `fit` got, and returns its callbacks, checked."""
+        """Enters the session with the arguments of `fit`, and returns its callbacks, checked."""
         callbacks = validations_first(callbacks)
         self._replicas.check_fit(batches, callbacks)
         if any(saves_whole_models(callback) for callback in callbacks):

@@ -77,7 +77,7 @@ class Suggestion:
         """Returns the suggestion with given settings in place of its own.
 
         Args:
-            **given: Those of `arguments`, but the plan; None for what was not given.
+            **given: Those of `arguments`, except the plan; None for settings not given.
         """
         given = {name: value for name, value in given.items() if value is not None}
         reasons = {**self.reasons, **dict.fromkeys(given, "as given")}

@@ -327,7 +327,7 @@ def _wide_sum(physical_sum, lot):
 
     like = getattr(physical_sum, "structured_outputs", None)
     if like is not None and all(g.shape.is_fully_defined() for g in like.gradients):
-        # A function that was traced says what it gives: one call of it makes a smaller graph.
+        # A traced function has known outputs: one call of it makes a smaller graph.
         start, begun = 0, [tf.zeros(g.shape, tf.float64) for g in like.gradients]
         nonfinite = tf.zeros(like.nonfinite.shape, like.nonfinite.dtype)
     else:

@@ -62,7 +62,7 @@ def delete_key(folder):
     (folder / SECRET_KEY).unlink(missing_ok=True)
 
 
-# --- digests of what a search is trained and scored on ---
+# --- digests of the data on which a search trains and scores ---
 
 
 def rows_of_search(x, y, validation_data, fit_arguments):
@@ -162,7 +162,7 @@ class SearchFolder:
         path: Folder, made if absent.
         search: `tfdpnorm.privacy.search.SearchPlan`.
         plan: `PrivacyPlan` of one of its trials.
-        settings: Dict of what else must not change.
+        settings: Dict of further settings that must not change.
     """
 
     def __init__(self, path, search, plan, settings):

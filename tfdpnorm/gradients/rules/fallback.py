@@ -99,7 +99,7 @@ class FallbackRule(Rule):
 
 
 def _called(layer, call, inputs, args, kwargs):
-    """What a layer gives; rejected if it reads tensors that it is not given.
+    """A layer's outputs; rejected if it reads tensors that are not its arguments.
 
     They may be the rows of all examples, in an attribute that another layer has set, and the layer
     may cut them to as many as it has of its input: then each example would get the first one's.
@@ -118,7 +118,7 @@ def _called(layer, call, inputs, args, kwargs):
 
 
 def _called_again(layer, call, inputs, args, kwargs):
-    """Calls a layer on one row; rejects it if it fails there, as with what the first call kept."""
+    """Calls a layer on one row; rejects it if it fails there, as with values of an earlier call."""
     try:
         return _called(layer, call, inputs, args, kwargs)
     except Exception as error:  # whatever code of the user's raises

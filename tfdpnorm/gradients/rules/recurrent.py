@@ -44,7 +44,7 @@ class _RecurrentRule(Rule):
             hs: h as the gates get it.
 
         Returns:
-            Pair of the new states and of what `recurrent_terms` needs to know of the step.
+            Pair of the new states and of the step's tensors for `recurrent_terms`.
         """
         raise NotImplementedError
 

@@ -12,7 +12,7 @@ from tfdpnorm.privacy.state import check_queries_are_by_row
 from tfdpnorm.training.callbacks.privacy_tensorboard import PrivacyTensorBoard
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 
-# Functions of what is public or released anyway. A learning rate that was reduced by a released
+# Functions of public or released values. A learning rate that was reduced by a released
 # number is one, too.
 FREE = ("epsilon", "lr", "learning_rate")
 

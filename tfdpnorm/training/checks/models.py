@@ -7,7 +7,7 @@ from tensorflow import keras
 from tfdpnorm.keras_compat.models import sublayers
 from tfdpnorm.privacy import BudgetExhaustedError
 
-# What a private model does in the place of the model that it wraps.
+# Methods that a private model has in place of those of the model that it wraps.
 _METHODS = (
     "train_step",
     "compute_loss",

@@ -41,7 +41,7 @@ def check_targets(losses, outputs, targets):
 
     Args:
         losses: List of Keras losses, None for outputs without one.
-        outputs: List of what the model gives, tensors or specs, as long.
+        outputs: List of the model's outputs, tensors or specs, as long.
         targets: List of arrays [N, ...]; nothing is checked if it is not as long.
 
     Returns:

@@ -160,7 +160,7 @@ def described_weights(model):
 
 
 def _described(of, variables):
-    """What a group of variables has to share with one that was saved; as JSON gives it back."""
+    """The description that a group of variables shares with a saved one, as read from JSON."""
     shapes = [f"{list(v.shape)} {v.dtype.name}" for v in variables]
     return json.loads(json.dumps([of, shapes]))
 

@@ -75,7 +75,7 @@ class RunFolder:
     Args:
         path: Folder; made if absent.
         plan: `tfdpnorm.privacy.PrivacyPlan`.
-        settings: Dict of what else the guarantee rests on and must not change.
+        settings: Dict of further settings that the guarantee depends on and must not change.
         resume: Whether to resume the run that the folder holds, if any.
 
     Attributes:
