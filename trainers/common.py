@@ -173,8 +173,8 @@ def _of_private_runs(spec):
         return {}
     if spec.run.kind != "private" or spec.run.reading != "sound":
         raise ValueError(
-            f"--checkpoint_every={FLAGS.checkpoint_every} has no effect without private training. "
-            "Leave it out."
+            "Expected a private training with --checkpoint_every, got "
+            f"--checkpoint_every={FLAGS.checkpoint_every} where it has no effect. Leave it out."
         )
     if spec.kind == "private" and FLAGS.run_dir is None:
         raise ValueError("--checkpoint_every needs --run_dir. Name the folder of the run.")

@@ -89,7 +89,7 @@ def test_whose_images_are_in_a_csv_file(folder):
     with pytest.raises(ValueError, match="no column named whose.*needs the columns .*whose"):
         load_labelled(str(path), "train", person_feature="whose")
     written_csv(path, [f"{cat},ann", f"{dog},", f"{test},dan"])
-    with pytest.raises(ValueError, match="in line 3 of .* got no owner"):
+    with pytest.raises(ValueError, match="Line 3 of .* has no owner"):
         load_labelled(str(path), "train", person_feature="owner")
 
 

@@ -113,7 +113,7 @@ def test_a_dry_run_as_printed_says_that_nothing_is_guaranteed(main):
                 "--reading=as_printed",
                 "--checkpoint_every=9",
             ),
-            "has no effect without private training",
+            "Expected a private training with --checkpoint_every",
         ),
         (
             (

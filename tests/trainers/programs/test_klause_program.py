@@ -111,7 +111,7 @@ def test_a_precision_given_twice_is_refused(main, flag):
         (["--norm=batch", "--epsilon=inf", "--l2_norm_clip=1"], "got --l2_norm_clip"),
         (
             ["--norm=batch", "--epsilon=inf", "--checkpoint_every=9"],
-            "--checkpoint_every=9 has no effect without private training",
+            "Expected a private training with --checkpoint_every, got --checkpoint_every=9",
         ),
         (["--epsilon=1", "--checkpoint_every=9"], "--checkpoint_every needs --run_dir"),
         (["--epsilon=1", "--plateau=private", "--learning_rate_schedule=cosine"], "plateau"),
