@@ -36,7 +36,7 @@ def test_the_norm_is_that_of_the_plan(build, plan):
     clipping = make_private(build(), plan(), clipping=same)._update.clipping
     assert (clipping.grouping, clipping.function) == ("per_layer", "automatic")
     assert clipping.loss_scale == 8.0
-    with pytest.raises(ValueError, match="with the plan's 0.7, got 0.8. The noise goes by"):
+    with pytest.raises(ValueError, match="with the plan's 0.7, got 0.8. The noise is scaled"):
         make_private(build(), plan(), clipping=Clipping(0.8))
 
 
