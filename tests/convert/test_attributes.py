@@ -283,7 +283,7 @@ class Late(keras.Model):
 def test_normalisation_made_in_build_is_refused_in_one_line():
     model = Late(name="whole")
     model(X)
-    with pytest.raises(ValueError, match=r"^Expected a model that makes .*, got 'whole': Late mak"):
+    with pytest.raises(ValueError, match=r"^Model 'whole' creates .*: Late mak"):
         convert_model(model, "group")
 
 

@@ -212,7 +212,7 @@ def test_a_killed_search_goes_on_with_the_same_trials(tuner, run, draw, tmp_path
         run(tuner(FakeHyperModel(killed)))
     first = ledger_of(tmp_path)
     assert first.state.trials == (0, 1, 2) and not first.state.is_finished
-    with pytest.raises(ValueError, match="it goes on"):
+    with pytest.raises(ValueError, match="it is still running"):
         tuner().get_best_models()
     made = run(tuner())
     assert (
@@ -250,7 +250,7 @@ def test_a_trial_that_fails_counts_and_is_not_made_up_for(tuner, run, draw, tmp_
         if number in (1, 3):
             raise MemoryError("too large")
 
-    with pytest.warns(UserWarning, match="A trial has failed, and counts .*: too large"):
+    with pytest.warns(UserWarning, match="A trial has failed, and still counts .*: too large"):
         made = run(tuner(FakeHyperModel(fails)))
     assert ledger_of(tmp_path).state.trials == (0, 1, 2, 3) and len(made.get_best_trials(None)) == 2
 

@@ -116,7 +116,9 @@ def test_examples_along_another_axis_of_an_argument_are_refused():
     turned = layers.Lambda(tf.transpose)(layers.Dense(3)(inputs))
     model = keras.Model(inputs, layers.Dense(2)(Turned()(inputs, turned)))
     rows = example_rows(model, 4)
-    with pytest.raises(ValueError, match=r"to take and give 4 rows, got inputs of shapes \[\(3, 4"):
+    with pytest.raises(
+        ValueError, match=r"to take and return 4 rows, got inputs of shapes \[\(3, 4"
+    ):
         assert_equals_single_examples(model, rows)
 
 

@@ -356,11 +356,11 @@ def test_missing_checkpoints_give_an_error_with_the_spent_budget(start, crashed,
     crashed(tmp_path, 8)
     for checkpoint in tmp_path.glob("checkpoint-*"):
         damage_half(checkpoint / "state.json")
-    with pytest.raises(ValueError, match="Expected a whole checkpoint .*counts 8 updates"):
+    with pytest.raises(ValueError, match="There is no intact checkpoint .*counts 8 updates"):
         start(tmp_path, resume=True)
     for checkpoint in tmp_path.glob("checkpoint-*"):
         shutil.rmtree(checkpoint)
-    with pytest.raises(ValueError, match="Expected a whole checkpoint .*got none"):
+    with pytest.raises(ValueError, match="There is no intact checkpoint .*Found: none"):
         start(tmp_path, resume=True)
 
 

@@ -166,7 +166,7 @@ def _check_rows(calls, mask):
         for z in tap.watched:
             if None not in (z.shape[0], expected) and z.shape[0] != expected:
                 raise refusal_of_engine(
-                    f"Expected layer {tap.layer.name!r} to return {expected} rows for {count} "
+                    f"Expected layer {tap.layer.name!r} to give {expected} rows for {count} "
                     f"examples, got shape {tuple(z.shape)}. This happens where another axis is "
                     "folded into the axis of the examples, in a wrapper without a rule, or "
                     'together with public rows in mode "example"'
