@@ -35,7 +35,7 @@ class Processor:
         self.versions = {}
 
     def start_peak_anew(self):
-        """Forgets the peak so far; returns the megabytes that are held, None if nobody knows."""
+        """Forgets the peak so far; returns the megabytes that are held, None if unknown."""
         if not memory.is_measurable():
             return None
         memory.start_peak_anew()

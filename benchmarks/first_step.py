@@ -3,7 +3,7 @@
     python -m benchmarks.first_step --models=lenet5,MobileNetV2 --output=first_step.json
 
 Each round starts a fresh process for each model and side, which takes turns. Writes a JSON list of
-rows and a PNG beside it; benchmarks/README.md says what the columns mean.
+rows and a PNG next to it; benchmarks/README.md says what the columns mean.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ def define_flags():
     flags.DEFINE_integer("batch_size", 64, "Rows of a step.", lower_bound=1)
     flags.DEFINE_integer("rounds", 3, "Fresh processes of each model and side.", lower_bound=1)
     flags.DEFINE_float("timeout", 600.0, "Seconds that a process may take.")
-    flags.DEFINE_string("output", None, "JSON file to write; a PNG goes beside it.")
+    flags.DEFINE_string("output", None, "JSON file to write; a PNG is written next to it.")
 
 
 def main():

@@ -1,4 +1,4 @@
-"""Whole calls of `fit`: with what surrounds the steps of both, such as sampling and the ledger."""
+"""Whole calls of `fit`: including the work around the steps, such as sampling and the ledger."""
 
 import numpy as np
 

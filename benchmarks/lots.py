@@ -25,8 +25,8 @@ _ROOT = pathlib.Path(__file__).resolve().parents[1]
 def define_flags():
     """Defines this program's flags."""
     flags.DEFINE_enum("model", "resnet9", WORKLOADS, "What is trained.")
-    flags.DEFINE_integer("lot", 1024, "Rows of a lot.", lower_bound=1)
-    flags.DEFINE_list("physical_batch_sizes", ["64"], "Rows at once; each divides the lot.")
+    flags.DEFINE_integer("lot", 1024, "Rows of a batch.", lower_bound=1)
+    flags.DEFINE_list("physical_batch_sizes", ["64"], "Rows at once; each divides the batch.")
     flags.DEFINE_integer("steps", 3, "Steps timed, after the first.", lower_bound=1)
     flags.DEFINE_string("output", None, "JSON file to write.")
 
@@ -51,7 +51,7 @@ def text_of(row):
     """Returns a row in a line."""
     peak = "unknown" if row["peak_megabytes"] is None else f"{row['peak_megabytes']:.0f} MB"
     return (
-        f"{row['model']}, lots of {row['lot']} in {row['physical_batch_size']}s: "
+        f"{row['model']}, batches of {row['lot']} in {row['physical_batch_size']}s: "
         f"{row['rows_per_second']:.1f} rows per second, {row['seconds']:.2f} s a step, peak memory "
         f"of a step {peak}"
     )
@@ -72,7 +72,7 @@ def measure(model, lot, physical_batch_size, steps):
 
     Args:
         model: One of `WORKLOADS`.
-        lot: Rows of a lot.
+        lot: Rows of a batch.
         physical_batch_size: Of them, rows at once.
         steps: How many are timed.
 

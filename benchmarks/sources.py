@@ -1,4 +1,4 @@
-"""What it costs to read private examples on demand: memory by N, and time beside arrays.
+"""The cost of reading private examples on demand: memory by N, and time compared with arrays.
 
     python -m benchmarks.sources --what=memory --output=sources_memory.json
     python -m benchmarks.sources --what=time --output=sources_time.json

@@ -4,7 +4,7 @@
         --engines=keras,book_keeping --output=step_time.json
 
 Every engine has a process of its own. They take turns within one run, so that a drift of the
-machine's speed affects all of them alike. Writes a JSON list of rows and a PNG beside it;
+machine's speed affects all of them alike. Writes a JSON list of rows and a PNG next to it;
 benchmarks/README.md says what the columns mean.
 """
 
@@ -49,12 +49,12 @@ def define_flags():
         sys.executable,
         "Interpreter with PyTorch and Opacus, or JAX, for the engines that need them.",
     )
-    flags.DEFINE_string("output", None, "JSON file to write; a PNG goes beside it.")
+    flags.DEFINE_string("output", None, "JSON file to write; a PNG is written next to it.")
     flags.DEFINE_bool(
         "add",
         False,
-        "Keep the rows that --output holds, but for those measured anew: one record of several "
-        "runs. Ratios are within a run all the same.",
+        "Keep the rows that --output holds, except those measured again: one record of several "
+        "runs. Ratios still compare rows of one run.",
     )
 
 

@@ -21,14 +21,14 @@ from tfdpnorm import memory
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 _POLL_SECONDS = 0.2
 _SETTLING_STEPS = 3
-# A turn should be long beside what switching between processes costs.
+# A turn should be long compared with the cost of switching between processes.
 _TURN_MILLISECONDS = 100.0
 _MOST_STEPS_A_TURN = 20
 _SLOW_SECONDS = 10.0  # of a step
 _BUILD_SECONDS = 300.0  # imports included, on a busy machine
 _LATER_FACTOR = 4.0  # several steps, of which the first has shown how long one takes
 
-# Of a row, beside model, batch size and engine.
+# Columns of a row, in addition to model, batch size and engine.
 _FIELDS = (
     "milliseconds",
     "ratio",
@@ -225,7 +225,7 @@ class Contender:
 
 
 class Limits(NamedTuple):
-    """What one engine may take on one model and batch.
+    """Limits on the time and memory of one engine on one model and batch.
 
     Attributes:
         seconds: For the first step, with tracing; and for all of its turns, of which it has at
@@ -238,7 +238,7 @@ class Limits(NamedTuple):
 
 
 class On(NamedTuple):
-    """What steps are computed on, and in.
+    """The device and precision of steps.
 
     Attributes:
         device: Of `benchmarks.devices`.
@@ -275,7 +275,7 @@ def measure(
         limits: `Limits`.
         peer_python: Interpreter of peers.
         on: `On`; None for the processor in float32.
-        report: Function that is told, in a line, what is going on.
+        report: Function that gets a line about each event.
     """
     contenders = []
     try:

@@ -1,4 +1,4 @@
-"""A process that makes the training steps of one engine, when it is told to.
+"""A process that makes the training steps of one engine on request.
 
     python -m benchmarks.worker
 
@@ -122,7 +122,7 @@ def main():
         request = json.loads(line)
         try:
             answer = getattr(worker, request.pop("do"))(**request)
-        except Exception as error:  # an engine may fail in any way, and the run goes on
+        except Exception as error:  # an engine may fail in any way, and the run continues
             answer = {"error": short_reason(error)}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()

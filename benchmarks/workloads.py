@@ -1,4 +1,4 @@
-"""What is measured: models of the library, and random rows for them.
+"""The workloads: models of the library, and random rows for them.
 
 Nothing but NumPy is imported here, so that peers can run where TensorFlow is not installed.
 """

@@ -11,7 +11,7 @@ from tfdpnorm import PrivacyBudget
 
 
 def make_images(folder):
-    """Bright and dark images; yours are in the place of these: folder/<class>/*.png or *.jpg."""
+    """Bright and dark images; use your own: folder/<class>/*.png or *.jpg."""
     rng = np.random.default_rng(0)
     for name, level in (("bright", 200), ("dark", 60)):
         (folder / name).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""A run that is killed, and goes on: what it had announced is spent, and nothing is drawn twice."""
+"""A killed run resumes: its announced updates are spent, and no noise is drawn twice."""
 
 import pathlib
 import subprocess

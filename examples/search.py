@@ -1,4 +1,4 @@
-"""A search for settings, which the budget pays for."""
+"""A search for settings, charged to the privacy budget."""
 
 import tempfile
 
@@ -9,7 +9,7 @@ from tensorflow import keras
 from tfdpnorm import PrivacyBudget
 from tfdpnorm.tuning import PrivateRandomSearch
 
-# Your data; those that score the trials are public, or pay as well.
+# Your data. Those that score the trials are public, or have an epsilon of their own.
 x, y = load_digits(return_X_y=True)
 x = (x / 16).astype("float32")
 train, scores = (x[:1400], y[:1400]), (x[1400:], y[1400:])

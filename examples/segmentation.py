@@ -1,4 +1,4 @@
-"""A class for each pixel, by a small U-Net."""
+"""A class for each pixel, with a small U-Net."""
 
 import numpy as np
 from tensorflow import keras

@@ -6,7 +6,7 @@ from tensorflow import keras
 import tfdpnorm
 from tfdpnorm import PrivacyBudget
 
-# Your data: images, class numbers, and whose each image is.
+# Your data: images, class numbers, and the patient of each image.
 rng = np.random.default_rng(0)
 patient = rng.integers(0, 80, 300)
 y = (patient % 2).astype("int32")
@@ -21,7 +21,7 @@ base.trainable = False  # Its features are fixed; with public weights that costs
 model = keras.Sequential([base, keras.layers.LayerNormalization(), keras.layers.Dense(2)])
 model.build((None, 32, 32, 3))
 
-# The examples that are counted, drawn and protected are patients.
+# Patients are counted, drawn and protected, not images.
 settings = tfdpnorm.suggest(
     model,
     budget=PrivacyBudget(4.0, 1e-4),

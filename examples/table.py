@@ -6,8 +6,8 @@ from tensorflow import keras
 import tfdpnorm
 from tfdpnorm import PrivacyBudget
 
-# Your data. Ranges and lists of categories have to be known beforehand: if they were looked up in
-# the table, no epsilon would cover that.
+# Your data. Ranges and lists of categories must be known beforehand: no epsilon covers values that
+# are looked up in the table.
 JOBS = ["none", "clerk", "nurse", "smith"]
 rng = np.random.default_rng(0)
 age = rng.integers(18, 90, 2000)

@@ -1,4 +1,4 @@
-"""Texts: words become numbers by a hash, so that no vocabulary tells what people wrote."""
+"""Texts: words become numbers by a hash, so that no vocabulary reveals private texts."""
 
 import numpy as np
 from tensorflow import keras

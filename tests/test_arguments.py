@@ -123,14 +123,14 @@ def one_sentence(error, name="some_name"):
 
 
 @each("call, pair", by_name(PASS))
-def test_what_passes_becomes_a_plain_value(call, pair):
+def test_valid_values_become_plain_values(call, pair):
     value, expected = pair
     result = call("some_name", value)
     assert result == expected and type(result) is type(expected)
 
 
 @each("call, value", by_name(FAIL))
-def test_what_does_not_pass_gets_one_sentence(call, value):
+def test_invalid_values_get_one_sentence(call, value):
     with pytest.raises(ValueError) as refused:
         call("some_name", value)
     if not isinstance(value, list):  # Of a list, it may be an item that is refused.

@@ -212,7 +212,7 @@ def test_rows_are_added_to_a_record(main, monkeypatch, tmp_path):
     assert output.read_text() == "[{}]"
 
 
-def test_only_this_librarys_engines_have_other_devices_and_precisions(main, monkeypatch):
+def test_only_own_engines_have_other_devices_and_precisions(main, monkeypatch):
     monkeypatch.setattr(turns, "check_device", lambda device: pytest.fail("it looked"))
     for flag in ("--device=gpu", "--mixed_precision"):
         result = main(flag, "--engines=keras,torch,jax")
@@ -511,7 +511,7 @@ def test_a_lot_is_measured_in_physical_batches():
     row = lots._in_a_process("lenet5", 16, 4, 1)
     assert (row["lot"], row["physical_batch_size"]) == (16, 4)
     assert row["rows_per_second"] == pytest.approx(16 / row["seconds"], rel=0.1)
-    assert "lots of 16 in 4s" in lots.text_of(row)
+    assert "batches of 16 in 4s" in lots.text_of(row)
 
 
 @each("physical", [None, 8])

@@ -39,7 +39,7 @@ def test_the_example_is_the_statement_of_its_ledger():
 @each(
     "rows, told", [(2, "6.142 for a person with two"), (3, "10.03 with three"), (5, "19.19 with")]
 )
-def test_what_the_page_says_of_persons(rows, told):
+def test_figures_of_persons_on_the_page(rows, told):
     epsilon = epsilons.person_epsilon(read_ledger(LEDGER).state, rows)
     assert ceil_text(epsilon) == told.split()[0] and told in " ".join(PAGE.split())
 
@@ -71,7 +71,7 @@ def test_the_table_of_epsilons():
 
 
 @each("rho, told", [(0.81, "6.26"), (0.015, "0.680")])
-def test_what_we_converted_from_zcdp(rho, told):
+def test_epsilons_converted_from_zcdp_on_the_page(rho, told):
     epsilon = rdp_to_epsilon([rho * order for order in RDP_ORDERS], 1e-5)
     assert float(told) == pytest.approx(epsilon, rel=2e-3) and float(told) >= epsilon
     assert f"rho = {rho}: {told} at delta 1e-5 by our conversion" in PAGE

@@ -96,7 +96,7 @@ def test_a_folder_that_is_none(tmp_path, write, name):
 
 
 @each("data", [None, 3, [], ["x"], "\ud800"], ids=repr)
-def test_what_is_no_content_changes_nothing(path, data):
+def test_invalid_content_changes_no_file(path, data):
     path.write_text("old")
     with pytest.raises((TypeError, UnicodeEncodeError)):
         files.write_whole(path, data)

@@ -299,7 +299,7 @@ def test_layers_of_the_package():
     assert forbidden_imports(modules_under(ROOT)) == []
 
 
-def test_no_circular_imports():
+def test_imports_have_no_cycle():
     cycle = find_cycle(load_graph(modules_under(ROOT) | modules_under(ROOT, "trainers")))
     assert cycle is None, " -> ".join(cycle)
 
@@ -480,7 +480,7 @@ def test_keras_compat_may_lean_on_private_parts(small_package, module):
     assert private_parts(small_package(**{module: "\n".join(LEANING[:1])}), COMPAT) == []
 
 
-def test_what_keras_compat_names_is_no_part_of_the_project(small_package):
+def test_names_in_keras_compat_count_as_parts_of_keras(small_package):
     compat = "class A:\n    def f(self): self._losses = []"
     changes = {"keras_compat/losses": compat, "layers/scale": LEANING[0]}
     assert len(private_parts(small_package(**changes), COMPAT)) == 1

@@ -87,7 +87,7 @@ def test_version_is_written_once(metadata):
     assert holders == [Path("tfdpnorm/_version.py")]
 
 
-def test_wheel_holds_every_module_of_the_library_and_nothing_else(wheel):
+def test_wheel_holds_exactly_the_modules_of_the_library(wheel):
     modules = {str(path.relative_to(ROOT)) for path in (ROOT / "tfdpnorm").rglob("*.py")}
     typed = {"tfdpnorm/py.typed"} & {str(p.relative_to(ROOT)) for p in ROOT.glob("*/py.typed")}
     own = {name for name in wheel if ".dist-info/" not in name}
@@ -327,7 +327,7 @@ def test_the_second_stack_is_looked_for_by_itself(tmp_path):
     assert result.stdout == "python3.13 (Python 3.13.0)\n", result.stderr
 
 
-def test_what_pyenv_installed_is_found_after_the_path(tmp_path):
+def test_pythons_of_pyenv_are_found_after_the_path(tmp_path):
     path = pythons_at(tmp_path / "bin")
     installed = tmp_path / "pyenv/versions/3.12.4/bin"
     installed.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Checks of values, so that every refusal has one wording: "Expected ..., got .... Remedy."
+"""Checks of values, so that all errors have one wording: "Expected ..., got .... Remedy."
 
 A check returns the value as a plain Python number or string, which keeps NumPy scalars out of
 configurations, JSON records and statements.

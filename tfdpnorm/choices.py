@@ -1,6 +1,6 @@
-"""What settings may be chosen from: the names that layers, specs and flags share.
+"""The choices of settings: the names that layers, specs and flags share.
 
-Imports nothing, so that programs can list them, and refuse others, without loading TensorFlow.
+Imports nothing, so that programs can list them, and reject others, without loading TensorFlow.
 """
 
 ACCOUNTANTS = ("rdp", "pld")
@@ -15,7 +15,7 @@ ADJACENCIES = ("add_or_remove_one", "replace_one")
 # Gradient engines (`tfdpnorm.gradients.engines.registry`), the fastest first.
 ENGINES = ("book_keeping", "per_example", "tfp_vectorized", "tfp_model")
 
-# What `physical_batch_size` may be besides a number: as many rows as there is memory for.
+# `physical_batch_size` other than a number: as many rows as fit into memory.
 AUTO = "auto"
 
 # Generators of the privacy noise (`tfdpnorm.noise.gaussian`).
@@ -43,7 +43,7 @@ MODELS = (
 NORMS = ("none", "layer", "group", "batch", "public_batch", "noised_batch")
 PLACEMENTS = ("hidden", "all", "mod")
 
-# What takes the place of an imported model's batch normalisation (`tfdpnorm.convert_model`).
+# Replacements of an imported model's batch normalisation (`tfdpnorm.convert_model`).
 BATCH_NORMS = ("public_batch", "group", "layer", "frozen")
 
 # Of `tfdpnorm.layers.PublicBatchNormalization`.

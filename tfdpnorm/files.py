@@ -103,7 +103,7 @@ def write_new(path, data, *, durable=False):
 
 @contextlib.contextmanager
 def scratch_file(path):
-    """Context of a path beside `path`, to write to and rename; what is left there is removed."""
+    """Context of a path next to `path`, to write to and rename; a file left there is removed."""
     path = pathlib.Path(path)
     # Hidden, and with the ending of the file: some writers choose the format by it.
     partial = path.with_name(f".{secrets.token_hex(4)}.{path.name}")
@@ -185,7 +185,7 @@ def lock(descriptor, *, wait=False):
 def locked_folder(folder, echo):
     """Context in which a folder is locked; waits for others, and shows a line if it has to.
 
-    Where there are no such locks, it goes on without.
+    Where there are no such locks, it continues without one.
 
     Args:
         folder: The folder.
@@ -196,7 +196,7 @@ def locked_folder(folder, echo):
         try:
             lock(descriptor)
         except BlockingIOError:
-            echo(f"  another process is at work in {folder}: waiting for it")
+            echo(f"  another process is working in {folder}: waiting for it")
             lock(descriptor, wait=True)
         yield
     finally:
@@ -204,7 +204,7 @@ def locked_folder(folder, echo):
 
 
 def _write(partial, data, durable):
-    # The view refuses what is neither text nor bytes, such as None.
+    # The view rejects values that are neither text nor bytes, such as None.
     data = data.encode() if isinstance(data, str) else bytes(memoryview(data))
     # With the mode that the umask leaves, as an ordinary file.
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)

@@ -67,7 +67,7 @@ def _listed(path, name):
 
 
 def _text(path):
-    """What a file holds; "" if it cannot be read."""
+    """The content of a file; "" if it cannot be read."""
     try:
         return path.read_text()
     except OSError:

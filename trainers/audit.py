@@ -38,8 +38,8 @@ def define_flags():
         ("epsilon", "sensitivity", *_CANARIES),
         "epsilon: one update on neighbouring batches; sensitivity: how far one example moves the "
         "clipped sum, over a grid of paths; canaries: a whole training, in one run; "
-        "gradient_canaries: the same, with canaries of which each has a number of the model to "
-        "itself.",
+        "gradient_canaries: the same, with canaries that each have one number of the model to "
+        "themselves.",
     )
     flags.DEFINE_list(
         "models", ["mlp", "lenet5", "resnet9", "bilstm", "transformer"], "Networks of sensitivity."
@@ -56,12 +56,12 @@ def define_flags():
     flags.DEFINE_integer(
         "samples",
         None,
-        f"Released numbers from each batch; default: {_MECHANISM_SAMPLES:,}, "
-        f"{_BLACK_BOX_SAMPLES:,} with --black_box.",
+        f"Released numbers per batch; default: {_MECHANISM_SAMPLES:,}, {_BLACK_BOX_SAMPLES:,} "
+        "with --black_box.",
     )
-    flags.DEFINE_float("confidence", 0.95, "Of the lower bound on epsilon.")
+    flags.DEFINE_float("confidence", 0.95, "Confidence of the lower bound on epsilon.")
     flags.DEFINE_bool(
-        "black_box", False, "Runs the real training step, with its own noise, for every sample."
+        "black_box", False, "Run the real training step, with its own noise, for every sample."
     )
     flags.DEFINE_integer(
         "ascent_steps",
@@ -72,19 +72,21 @@ def define_flags():
     flags.DEFINE_integer(
         "canaries",
         None,
-        "Canaries, each in the data with probability 1/2; default: 200, of gradients 5,000.",
+        "Canaries, each in the data with probability 1/2; default: 200, or 5,000 with "
+        "gradient_canaries.",
     )
     flags.DEFINE_integer(
         "guesses",
         None,
-        "Coins guessed, even; default: half of the canaries, of those of gradients a fifth.",
+        "Coins guessed, an even number; default: half of the canaries, or a fifth with "
+        "gradient_canaries.",
     )
     flags.DEFINE_enum("canary_kind", "mislabelled", CANARY_KINDS, "Kind of the canaries.")
     flags.DEFINE_integer("num_examples", 200, "Private rows in addition to the canaries.")
     flags.DEFINE_integer(
         "steps",
         None,
-        "Updates of the training with canaries; default: 40, with those of gradients 4.",
+        "Updates of the training with canaries; default: 40, or 4 with gradient_canaries.",
         lower_bound=1,
     )
     common.define_mixed_precision()

@@ -1,4 +1,4 @@
-"""What the papers' cells share: whose settings go first, names of columns, other precisions."""
+"""Shared parts of the papers' cells: precedence of settings, names of columns, precisions."""
 
 
 def with_changes(ours, settings):

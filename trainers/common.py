@@ -48,8 +48,8 @@ def define_scale():
         "scale",
         "ours",
         SCALES,
-        "Settings of a cell: ours, which two cores can train; or what its paper states, with as "
-        "many rows at once as there is memory for. Flags replace either.",
+        "Settings of a cell: ours, which two cores can train; or those that its paper states, "
+        "with as many rows at once as fit into memory. Flags override both.",
     )
 
 
@@ -74,8 +74,8 @@ def define_run_flags():
     flags.DEFINE_string(
         "save_model",
         None,
-        "Keras file (.keras) for the trained model; its privacy statement goes beside it, and so "
-        "does the model with averaged weights (...-average.keras), if they were averaged.",
+        "Keras file (.keras) for the trained model; its privacy statement is written next to it, "
+        "and so is the model with averaged weights (...-average.keras), if weights were averaged.",
     )
     flags.DEFINE_string(
         "cache_dir", CACHE_DIR, "Folder for pre-trained networks and their features."
@@ -83,7 +83,8 @@ def define_run_flags():
     flags.DEFINE_string(
         "run_dir",
         None,
-        "Folder for what the run needs to survive a crash; default: none kept.",
+        "Folder for the checkpoints and the ledger, from which the run resumes after a crash; "
+        "default: none.",
     )
     flags.DEFINE_bool(
         "resume", False, "Resume the run that --run_dir holds, or begin it if it holds none."
@@ -131,7 +132,7 @@ def train(spec):
     """Trains a spec and returns its `RunResult`; or with --dry_run says what that would take."""
     spec_flags.check_effect(spec)
     if FLAGS.resume and FLAGS.run_dir is None:
-        raise ValueError("Expected --run_dir with --resume, got none. Name the folder of the run.")
+        raise ValueError("--resume needs --run_dir. Name the folder of the run.")
     private = _of_private_runs(spec)
     check_datasets(spec)
     if FLAGS.dry_run:
@@ -176,9 +177,7 @@ def _of_private_runs(spec):
             f"--checkpoint_every={FLAGS.checkpoint_every} where it has no effect. Leave it out."
         )
     if spec.kind == "private" and FLAGS.run_dir is None:
-        raise ValueError(
-            "Expected --run_dir with --checkpoint_every, got none. Name the folder of the run."
-        )
+        raise ValueError("--checkpoint_every needs --run_dir. Name the folder of the run.")
     return {"checkpoint_every": FLAGS.checkpoint_every}
 
 

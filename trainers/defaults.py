@@ -24,12 +24,12 @@ FLAGS = flags.FLAGS
 
 def define_flags():
     """Defines this program's flags."""
-    flags.DEFINE_multi_enum("dataset", ["digits"], DATASETS, "Data; may be repeated.")
+    flags.DEFINE_multi_enum("dataset", ["digits"], DATASETS, "Data set; may be repeated.")
     flags.DEFINE_multi_enum("norm", list(NORMS), NORMS, "Normalisation; may be repeated.")
-    flags.DEFINE_multi_float("epsilon", EPSILONS, "Target; may be repeated.")
-    flags.DEFINE_multi_enum("optimizer", ["sgd"], ("sgd", "adam"), "By name; may be repeated.")
+    flags.DEFINE_multi_float("epsilon", EPSILONS, "Target epsilon; may be repeated.")
+    flags.DEFINE_multi_enum("optimizer", ["sgd"], ("sgd", "adam"), "Optimizer; may be repeated.")
     flags.DEFINE_multi_integer("seed", [0, 1, 2], "Seeds initial weights; may be repeated.")
-    flags.DEFINE_bool("compute", True, "Train; else show the records of the folder again.")
+    flags.DEFINE_bool("compute", True, "Train; otherwise show the records of the folder again.")
     common.define_mixed_precision()
     common.define_data_dir()
     flags.DEFINE_string("results_dir", "results", "Folder of the records of searched cells.")

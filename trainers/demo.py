@@ -2,7 +2,7 @@
 
 Trains LeNet-5 on the 1,797 real images that come with scikit-learn, to a target epsilon, once
 without normalisation, once with layer normalisation and once with public-batch normalisation, whose
-public images are made up.
+public images are synthetic.
 """
 
 from trainers import common  # before everything that loads TensorFlow  # isort: skip
@@ -52,7 +52,8 @@ def main():
         if not records:
             print(
                 f"DIGITS: {data.num_examples:,} private images to train on, {len(data.test_y)} to "
-                "test on.\nPublic images, for the one network that takes any, are generated.\n"
+                "test on.\n"
+                "Public images, for the one network that uses them, are synthetic.\n"
             )
         result = run_cell(spec, data=data, output_dir=folder, run_dir=_new_folder(folder, name))
         records.append(result.record)

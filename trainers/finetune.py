@@ -26,11 +26,11 @@ def define_flags():
     flags.DEFINE_string(
         "dataset",
         "cifar10",
-        "Private images: a set that is known by name, a folder with train/<class>/*.png and "
+        "Private images: a data set by name, a folder with train/<class>/*.png and "
         "test/<class>/*.png, or a .csv file with the columns image, label and split.",
     )
     flags.DEFINE_string(
-        "export_dir", None, "Folder for the trained model and its card; default: none written."
+        "export_dir", None, "Folder for the trained model and its card; default: none is written."
     )
     spec_flags.define(
         PrivateSpec,
@@ -49,7 +49,7 @@ def spec():
     """Returns the spec that the flags describe."""
     settings = common.parsed(PrivateSpec)
     if "model" not in settings:
-        raise ValueError("Expected --model, the path of a Keras model, got none.")
+        raise ValueError("--model is missing. Pass the path of a Keras model.")
     return cells.spec(FLAGS.dataset, **settings)
 
 
@@ -58,8 +58,8 @@ def main():
     to_train = spec()
     if FLAGS.save_model is not None:
         raise ValueError(
-            f"Expected --export_dir, which has the model from images to logits, got --save_model="
-            f"{FLAGS.save_model}. Leave that out."
+            f"--save_model={FLAGS.save_model} is not supported here: --export_dir writes the model "
+            "from images to logits. Use it instead."
         )
     if FLAGS.export_dir is not None and not FLAGS.dry_run:
         common.check_datasets(to_train)  # at once, and not after TensorFlow is loaded

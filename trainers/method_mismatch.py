@@ -27,7 +27,7 @@ def define_flags():
     flags.DEFINE_integer("seed", 0, "Seeds initial weights and public rows.")
     flags.DEFINE_integer("steps", 400, "Updates, with batches of 32.")
     flags.DEFINE_list("rows", [], "Names of sets of public rows; default: all.")
-    flags.DEFINE_bool("compute", True, "Train; else show the records of the folder again.")
+    flags.DEFINE_bool("compute", True, "Train; otherwise show the records of the folder again.")
     common.define_data_dir()
     common.define_dry_run()
     common.define_mixed_precision()
@@ -47,7 +47,7 @@ def main():
         write_record(folder, _measured(), SENSITIVITY_FIELDS)
     records = read_records(folder, "method_mismatch", fields=SENSITIVITY_FIELDS)
     if not records:
-        raise ValueError(f"Expected a record in {folder}, got none. Leave --nocompute out.")
+        raise ValueError(f"There is no record in {folder}. Leave --nocompute out.")
     text = mismatch_text(records)
     (folder / "method_mismatch.md").write_text(text + "\n", "utf-8")
     print(f"{text}\n\nTable: {folder / 'method_mismatch.md'}")

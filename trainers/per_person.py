@@ -1,4 +1,4 @@
-"""Ours: training per person beside training per row, at the same epsilon of a person.
+"""Ours: training per person compared with training per row, at equal epsilon of a person.
 
     python -m trainers.per_person --dataset=digits
     python -m trainers.per_person --nocompute --output_dir=results/persons
@@ -23,11 +23,13 @@ FLAGS = flags.FLAGS
 
 def define_flags():
     """Defines this program's flags."""
-    flags.DEFINE_multi_enum("dataset", list(CHOSEN), list(CHOSEN), "Whose rows; may be repeated.")
-    flags.DEFINE_multi_enum("persons", list(KINDS), list(KINDS), "Kind; may be repeated.")
+    flags.DEFINE_multi_enum("dataset", list(CHOSEN), list(CHOSEN), "Data set; may be repeated.")
+    flags.DEFINE_multi_enum(
+        "persons", list(KINDS), list(KINDS), "Kind of persons; may be repeated."
+    )
     flags.DEFINE_multi_float("epsilon", EPSILONS, "Epsilon of a person; may be repeated.")
     flags.DEFINE_multi_integer("seed", [0, 1, 2], "Seeds persons and weights; may be repeated.")
-    flags.DEFINE_bool("compute", True, "Train; else show the records of the folder again.")
+    flags.DEFINE_bool("compute", True, "Train; otherwise show the records of the folder again.")
     common.define_mixed_precision()
     common.define_data_dir()
     flags.DEFINE_string("output_dir", "outputs/persons", "Folder of records, table and plot.")
@@ -42,7 +44,7 @@ def main():
         _train(folder)
     records = _records(folder)
     if not records:
-        raise ValueError(f"Expected records in {folder}, got none. Leave --nocompute out.")
+        raise ValueError(f"There are no records in {folder}. Leave --nocompute out.")
     from trainers.ours.persons_report import persons_text, plot_persons
 
     text = persons_text(records)

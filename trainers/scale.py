@@ -1,4 +1,4 @@
-"""What of a run is smaller than in its paper, or another: all papers' specs say it in this way.
+"""Differences of a run from its paper's scale, in the words that all papers' specs use.
 
 Cells have our settings, which two cores can train. Made inside of `at_scale("paper")` they have
 what the paper states, in the place of ours.
@@ -26,7 +26,7 @@ _WORDS = {
 
 
 class Stated(NamedTuple):
-    """What a paper says of a setting in more than a value.
+    """A paper's statement on a setting, where it is more than a value.
 
     Attributes:
         value: Of the field, if there is one that is as in the paper; None if none is.

@@ -36,7 +36,7 @@ def define_flags():
         "experiment", "davody_table5", registry.EXPERIMENTS, "Experiment of the cell."
     )
     flags.DEFINE_string("cell", None, "Which cell of it, such as layer/eps=3.", required=True)
-    flags.DEFINE_integer("seed", 0, "Seeds initial weights and what is left out; never noise.")
+    flags.DEFINE_integer("seed", 0, "Seeds initial weights and held-out examples; never noise.")
     spec_flags.define(
         SearchSpec,
         default=lambda name: "" if name == "over" else defaults_of(SearchSpec)[name],

@@ -30,15 +30,13 @@ def define_flags():
     common.define_mixed_precision()
     common.define_data_dir()
     flags.DEFINE_string("output_dir", "results", "Folder of the records.")
-    flags.DEFINE_string(
-        "runs_dir", "outputs/runs", "Folder of the runs that are not done, and of the logs."
-    )
+    flags.DEFINE_string("runs_dir", "outputs/runs", "Folder of unfinished runs and of the logs.")
     flags.DEFINE_string(
         "models_dir",
         None,
         "Folder for the trained models and their privacy statements; default: none are kept.",
     )
-    flags.DEFINE_bool("dry_run", False, "Print what is done, what is left; train nothing.")
+    flags.DEFINE_bool("dry_run", False, "Print finished and remaining runs; train nothing.")
 
 
 def main():

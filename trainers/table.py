@@ -22,7 +22,9 @@ FLAGS = flags.FLAGS
 def define_flags():
     """Defines this program's flags."""
     flags.DEFINE_string("experiment", "davody_table5", "Which experiment's records to show.")
-    flags.DEFINE_string("results_dir", "results", "Folder of the records; table and plot go there.")
+    flags.DEFINE_string(
+        "results_dir", "results", "Folder of the records; table and plot are written there."
+    )
     flags.DEFINE_bool(
         "curves",
         False,
@@ -45,8 +47,8 @@ def main():
         if FLAGS.experiment in cells.EXPERIMENTS:
             remedy = f"Train its cells: python -m trainers.sweep --experiment={FLAGS.experiment}"
         raise ValueError(
-            f"Expected records of --experiment={FLAGS.experiment} in {folder}, got none; there are "
-            f"some of {', '.join(others) or 'no experiment'}. {remedy}"
+            f"There are no records of --experiment={FLAGS.experiment} in {folder}; there are "
+            f"records of {', '.join(others) or 'no experiment'}. {remedy}"
         )
     networks = cells.networks(FLAGS.experiment)
     more = sensitivity_column(records, _audited(folder / "audits"))

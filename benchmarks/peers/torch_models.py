@@ -184,7 +184,7 @@ class Transformer(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(1_000, width)
         angles = torch.arange(words)[:, None] / 10_000.0 ** (torch.arange(0, width, 2) / width)
-        # No buffer: Opacus refuses models that have one.
+        # No buffer: Opacus rejects models that have one.
         self.positions = torch.cat([torch.sin(angles), torch.cos(angles)], dim=1)
         attention = nn.Sequential(nn.LayerNorm(width, eps=1e-3), Attention(width, 4))
         dense = nn.Sequential(

@@ -184,9 +184,9 @@ def test_bad_input():
         Hessian(model, x, y, cross_entropy, variables=[])
     with pytest.raises(ValueError, match="batch_size"):
         Hessian(model, x, y, cross_entropy, batch_size=0)
-    with pytest.raises(ValueError, match=r"with as many rows, got \[6, 5\]"):
+    with pytest.raises(ValueError, match=r"with equally many rows, got \[6, 5\]"):
         Hessian(model, x[:6], y[:5], cross_entropy)
-    with pytest.raises(ValueError, match="Expected x and y to be arrays"):
+    with pytest.raises(ValueError, match="x and y are not arrays"):
         Hessian(model, x, list(y), cross_entropy)
     with pytest.raises(ValueError, match="Expected loss to be a function of .* got 'mse'"):
         Hessian(model, x, y, "mse")

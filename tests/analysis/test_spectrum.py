@@ -57,7 +57,7 @@ def test_an_eigenvalue_is_within_the_error_of_power_iteration(products):
         assert found.error > 0.1, "the last change is less, and no bound"
 
 
-def test_no_bound_is_below_the_roundoff_of_products(matrix):
+def test_bounds_are_at_least_the_roundoff_of_products(matrix):
     found = lanczos(matrix, steps=60)
     assert found.errors.min() == pytest.approx(1e-6 * 90)
 

@@ -141,7 +141,7 @@ def test_a_weight_of_zero_is_as_good_as_absent(rows):
 
 
 @pytest.mark.parametrize("kind", CANARY_KINDS)
-def test_what_canaries_are(rows, kind):
+def test_canaries_have_the_shapes_and_labels_of_their_kind(rows, kind):
     x, y = rows
     planted = make_canaries(x, y, CLASSES, kind=kind, insecure_seed=1)
     assert planted.x.shape == x.shape and planted.x.dtype == x.dtype
@@ -193,7 +193,7 @@ def test_scores_that_know_nothing_refute_nothing():
 
 
 @pytest.mark.slow
-def test_what_cannot_be_audited(rows):
+def test_settings_that_cannot_be_audited_are_rejected(rows):
     x, y = rows
     planted = make_canaries(x[:10], y[:10], CLASSES)
     for optimizer in (keras.optimizers.Adam(), keras.optimizers.SGD(0.1, momentum=0.9)):

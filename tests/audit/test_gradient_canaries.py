@@ -163,7 +163,7 @@ def test_scores_are_likelihood_ratios():
     )
 
 
-def test_what_cannot_be_scored(rows):
+def test_settings_that_cannot_be_scored_are_rejected(rows):
     with pytest.raises(ValueError, match="Expected plain SGD"):
         gc.TableScores(compiled(keras.optimizers.Adam()))
     with pytest.raises(ValueError, match="even number of guesses from 2 to 4"):

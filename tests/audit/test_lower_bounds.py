@@ -163,6 +163,6 @@ def test_more_correct_guesses_never_lower_the_bound():
         (lambda: lb.one_run_epsilon_lower_bound(10, 5, 6, delta=0), "correct <= 5"),
     ],
 )
-def test_what_makes_no_sense_is_refused(call, part):
+def test_invalid_arguments_are_rejected(call, part):
     with pytest.raises(ValueError, match=part):
         call()

@@ -29,7 +29,7 @@ def test_honest_noise_passes_as_often_as_it_should():
         (lambda n: np.concatenate([n[:3], -n[:1]]), "repeated"),
     ],
 )
-def test_what_is_wrong_with_noise_is_named(fault, part):
+def test_each_defect_of_the_noise_is_found(fault, part):
     found = noise_tests(fault(noise()), 1.3)
     assert getattr(found, part) < 1e-6 and found.smallest < 1e-5
 

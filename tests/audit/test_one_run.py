@@ -152,7 +152,7 @@ def test_curves_without_an_end_have_an_accuracy():
     "counts, part",
     [((10, 11, 5), "guesses <= 10"), ((10, 5, 6), "correct <= 5"), ((10, 5, -1), "correct <= 5")],
 )
-def test_what_makes_no_sense_is_refused(counts, part):
+def test_invalid_arguments_are_rejected(counts, part):
     with pytest.raises(ValueError, match=part):
         one_run.f_dp_epsilon_lower_bound(ApproximateFamily(0.0), *counts)
     with pytest.raises(ValueError, match="confidence"):

@@ -120,7 +120,7 @@ def test_the_sum_of_the_others_is_hypergeometric_in_each_world(numbers):
 
 
 @pytest.mark.slow
-def test_what_is_drawn_once_for_a_physical_batch_tells_nothing():
+def test_numbers_drawn_once_have_the_expected_moments():
     """Uniform numbers u and v for n1 and n2 rows: the variance is E[n1^2 + n2^2] / 12."""
     for world, pairs in sums_of_others(drawn_once).items():
         assert_moments(
@@ -147,7 +147,7 @@ def test_at_fixed_positions_one_example_moves_the_sum_by_C(numbers):
 
 @pytest.mark.quick_cases("amplified")
 @pytest.mark.parametrize("numbers", [every_other, mask_of_range, drawn_once, amplified])
-def test_what_depends_on_positions_is_verified_and_trains(numbers):
+def test_layers_that_depend_on_positions_are_verified_and_train(numbers):
     private = made(numbers)
     private.fit(examples(N), np.zeros(N, np.float32), verbose=0)
     assert private.ledger.guarantee_holds and private.ledger.updates == 1

@@ -136,7 +136,7 @@ CASES = {
 
 @pytest.mark.slow_cases("[!p]*", "per layer")
 @pytest.mark.parametrize("case", CASES)
-def test_what_training_keeps_is_a_function_of_what_it_released(case):
+def test_state_after_training_is_a_function_of_the_releases(case):
     found, state = replayed(**CASES[case])
     assert found == []
     assert len(state) > 10

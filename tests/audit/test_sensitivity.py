@@ -147,11 +147,11 @@ def test_random_numbers_that_cannot_be_repeated_are_refused(data):
         return x + tf.cast(tf.ensure_shape(drawn, []), x.dtype)
 
     sums = ClippedSums(compiled(dense_model(), augmentation=views, validate="probe"))
-    with pytest.raises(ValueError, match="that can be repeated.*apart"):
+    with pytest.raises(ValueError, match="cannot be repeated.*apart"):
         sums(frames(*data)[0].lot())
 
 
-def test_nothing_is_trained(data):
+def test_measuring_sensitivity_trains_nothing(data):
     private = compiled(dense_model())
     before = [w.copy() for w in private.model.get_weights()]
     measure_sensitivity(private, *data, ascent_steps=1)

@@ -98,11 +98,13 @@ def private_with(model, rows=X, **settings):
 def test_a_file_that_could_not_be_loaded_again_is_not_written(make, batch_norm, tmp_path):
     model = moved(make())
     public = {"public_batch": X + 9} if batch_norm == "public_batch" else {}
-    with pytest.warns(UserWarning, match=r"private.save\(\) will refuse this model.*save_weights"):
+    with pytest.warns(
+        UserWarning, match=r"private.save\(\) will raise an error for this model.*save_weights"
+    ):
         private = private_with(model, convert=batch_norm, validate="probe", **public)
     private.compile("sgd", "mse")
     checkpoint = keras.callbacks.ModelCheckpoint(str(tmp_path / "best.keras"))
-    with pytest.raises(ValueError, match="Expected a model to be saved by a ModelCheckpoint"):
+    with pytest.raises(ValueError, match="The model cannot be saved by a ModelCheckpoint"):
         private.fit(X, X[:, :1], verbose=0, callbacks=[checkpoint])
     assert private.ledger.updates == 0
     kept = keras.callbacks.ModelCheckpoint(
@@ -110,17 +112,17 @@ def test_a_file_that_could_not_be_loaded_again_is_not_written(make, batch_norm, 
     )
     private.fit(X, X[:, :1], verbose=0, callbacks=[kept])
     for name in ("model.keras", "model.h5", "saved_model"):
-        with pytest.raises(ValueError, match="Expected a model to be saved that its get_config"):
+        with pytest.raises(ValueError, match="The model cannot be saved: get_config"):
             private.save(tmp_path / name)
         assert not (tmp_path / name).exists()
     for of in (private, private.model):
-        with pytest.raises(ValueError, match="Expected a model to be folded that its get_config"):
+        with pytest.raises(ValueError, match="The model cannot be folded: get_config"):
             tfdpnorm.fold_public_statistics(of)
-    with pytest.raises(ValueError, match="Expected a model to be exported"):
+    with pytest.raises(ValueError, match="The model cannot be exported"):
         export(private, tmp_path / "export", X)
     assert not (tmp_path / "export").exists()
     for trainable in (None, "head"):
-        with pytest.raises(ValueError, match="Expected a model to be converted that its get_conf"):
+        with pytest.raises(ValueError, match="The model cannot be converted: get_conf"):
             convert_model(private.model, batch_norm, trainable=trainable)
     # The remedy that all of them name.
     private.save_weights(str(tmp_path / "last.weights.h5"))
@@ -142,7 +144,7 @@ def test_a_wrapper_is_known_as_far_as_its_config_goes():
 
 
 @pytest.mark.parametrize("ending", ["keras", "h5"])
-def test_what_loads_is_saved_without_a_word(ending, tmp_path):
+def test_models_that_load_again_are_saved_without_warnings(ending, tmp_path):
     """By its averages, a normalisation has the weights of the one that the config makes."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
@@ -203,7 +205,7 @@ class OutOfReach(layers.Layer):
         return self._self_hidden(inputs, training=training)
 
 
-def test_what_no_exchange_reaches_is_named():
+def test_layers_out_of_reach_are_reported():
     inputs = keras.Input((4,))
     model = keras.Model(inputs, layers.Dense(1)(OutOfReach(name="outer")(inputs)))
     (layer,) = convert_model(model, "group").report.not_converted
@@ -281,7 +283,7 @@ class Late(keras.Model):
 def test_normalisation_made_in_build_is_refused_in_one_line():
     model = Late(name="whole")
     model(X)
-    with pytest.raises(ValueError, match=r"^Expected a model that makes .*, got 'whole': Late mak"):
+    with pytest.raises(ValueError, match=r"^Model 'whole' creates .*: Late mak"):
         convert_model(model, "group")
 
 
@@ -292,7 +294,7 @@ class Own(layers.BatchNormalization):
 
 def test_after_a_conversion_the_refusal_asks_for_a_converter():
     model = keras.Sequential([keras.Input((4,)), Own(name="own"), layers.Dense(1)])
-    with pytest.raises(ValueError, match="register_converter. Exchange it by make_private"):
+    with pytest.raises(ValueError, match="register_converter. Replace it with make_private"):
         private_with(model)
     with pytest.raises(ValueError) as caught:
         private_with(model, convert="group")

@@ -54,7 +54,7 @@ def test_a_person_is_drawn_with_their_own_rows():
     assert seen == set(range(6))
 
 
-def test_the_number_of_drawn_persons_is_binomial_whatever_rows_they_have():
+def test_number_of_drawn_persons_is_binomial():
     ids = mixed(COUNTS)
     _, lots = lots_of(ids, 4000)
     drawn = np.array([[(y[mask > 0] == p).any() for p in range(6)] for _, y, _, mask in lots])
@@ -158,7 +158,7 @@ def test_weights_of_rows_and_of_steps_are_kept():
         (None, 3, ValueError, "together, got only most_per_person"),
     ],
 )
-def test_what_is_no_vector_of_owners_is_refused(person, most, error, words):
+def test_invalid_vectors_of_persons_are_rejected(person, most, error, words):
     with pytest.raises(error, match=words):
         poisson_batches(
             np.zeros((3, 1)), person=person, most_per_person=most, expected_batch_size=1
@@ -172,7 +172,7 @@ def test_more_persons_are_expected_than_there_are():
         )
 
 
-def test_texts_and_numbers_that_look_alike_are_owners_by_their_value():
+def test_texts_and_numbers_identify_persons_by_value():
     assert Persons(np.array(["1", "01", "1"], object), 1).count == 2
     assert Persons(np.array([b"a", b"b", b"a"]), 1).count == 2
     assert Persons(np.array([2**63, 2**63 + 1], np.uint64), 1).count == 2

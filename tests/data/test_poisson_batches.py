@@ -202,7 +202,7 @@ def test_values_that_are_not_finite(bad):
     "x,error,match",
     [
         (np.zeros((0, 3)), ValueError, "at least 1 example"),
-        ((), ValueError, "at least one array"),
+        ((), ValueError, "x holds no array"),
         (3.0, ValueError, "scalar"),
         ((1, 2), ValueError, "scalar"),
         ([[1, 2], [3]], ValueError, "unequal shapes"),

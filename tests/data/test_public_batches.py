@@ -190,7 +190,7 @@ def test_other_numbers_of_arrays_or_of_rows_are_refused(public):
 
 
 @each("of_public, of_private", [("f4", "f8"), ("f8", "f4"), ("i4", "i8")])
-def test_what_equals_a_public_row_is_left_out(of_public, of_private):
+def test_rows_equal_to_a_public_row_are_left_out(of_public, of_private):
     private = np.arange(24).reshape(8, 3) / (1 if of_private == "i8" else 7)
     private[5] = private[2]
     private[6] = 0

@@ -112,7 +112,7 @@ def test_front_positions_break_the_guarantee_and_random_ones_not(rate, z, accoun
 
 
 @each("rate, z", [(0.1, 1.0), (0.01, 0.6), (0.5, 2.0)])
-def test_no_function_of_the_position_breaks_the_guarantee(rate, z):
+def test_functions_of_the_position_keep_the_guarantee(rate, z):
     """Three examples, four slots, gradients of -C, 0 and C, at random and at their worst."""
     epsilon = epsilon_of(dp_sgd_event(rate, z, 1), DELTA, "pld")
     rng = np.random.default_rng(0)
@@ -223,7 +223,7 @@ def test_removing_an_example_leaves_the_slots_of_others(removed):
     assert stats.chi2_contingency(table).pvalue > FALSE_ALARM
 
 
-def test_nothing_is_lost_when_a_batch_does_not_fit():
+def test_batches_that_do_not_fit_take_more_physical_batches():
     """It takes as many physical batches as it needs, and any of their slots."""
     lots = drawn(5, 0.9, Slots(1, 2), 1_500)
     found = slots_of_lots(lots, 5)

@@ -39,7 +39,7 @@ def test_members_and_slots_depend_on_the_key_and_the_update():
     assert len(words) == 12
 
 
-def test_no_two_draws_of_an_update_are_alike():
+def test_draws_of_an_update_differ():
     words = SharedLots(KEY, 0, 1).bits(0)
     drawn = np.concatenate([words(1000), words(1000), words(10)])
     assert len(set(drawn.tolist())) == 2010

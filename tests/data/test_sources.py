@@ -295,7 +295,7 @@ def test_arrays_in_files_of_other_lengths(tmp_path):
 
 
 @each("value", [X, [1], (1,), {}, "ab", b"a", range(3), tf.zeros(3), tf.data.Dataset.range(3), 3])
-def test_what_is_no_source(value):
+def test_other_values_are_not_sources(value):
     assert not is_source(value) and not is_unread(value)
 
 

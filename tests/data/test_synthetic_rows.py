@@ -109,7 +109,7 @@ def test_token_ids(kind):
         (dict(kind="tokens", shape=(5,), value_range=(-1, 3)), "value_range to be a pair"),
     ],
 )
-def test_what_cannot_be_made_is_refused(settings, match):
+def test_rows_that_cannot_be_made_are_rejected(settings, match):
     with pytest.raises((ValueError, TypeError), match=match):
         synthetic_rows(**{"shape": (4, 4, 1), "n": 3, **settings})
 

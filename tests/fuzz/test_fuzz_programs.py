@@ -7,6 +7,7 @@ import contextlib
 import io
 import os
 import pathlib
+import re
 import shutil
 import sys
 import warnings
@@ -146,7 +147,9 @@ def check(arguments, tmp_path_factory, *, dry_run):
             return code
         elif code == 2:
             (line,) = err.splitlines()
-            assert line.startswith("Error: Expected ") and "in user code" not in line
+            is_of_a_state = re.fullmatch(r"Error: (--)?[A-Za-z].*[.:] [A-Z].*\.", line)
+            assert line.startswith("Error: Expected ") or is_of_a_state, line
+            assert "in user code" not in line
         else:  # Flags that absl itself refuses, in its words.
             told = code if isinstance(code, str) else err
             assert "flag" in told.lower() and len(told.strip().splitlines()) <= 3

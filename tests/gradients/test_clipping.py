@@ -133,7 +133,7 @@ def test_rows_that_are_not_finite_count_as_zero(bad):
 
 
 @pytest.mark.parametrize("variables", [1, 2, 60])
-def test_no_rounding_lets_a_row_exceed_the_clip(variables):
+def test_rounding_keeps_rows_within_the_clipping_norm(variables):
     """Exactly: the norm of factor * row in float64, whatever the row, is at most C."""
     rng = np.random.default_rng(variables)
     rows = 2000

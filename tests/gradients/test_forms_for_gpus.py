@@ -193,7 +193,7 @@ def products_in_float64(leaves):
 
 @pytest.mark.quick_cases("lenet5", "bilstm")
 @pytest.mark.parametrize("name", ["lenet5", "mlp", "resnet9", "wrn_16_4", "bilstm", "transformer"])
-def test_no_product_is_in_float64(for_gpus, name):
+def test_products_are_not_in_float64(for_gpus, name):
     """Neither for small batches nor for such as a processor adds up in float64."""
     for lot in (64, 4_096):
         leaves, _ = step_of(name, lot, 32)

@@ -80,7 +80,7 @@ def test_layers_that_run_twice_are_refused(around):
         with keras.RematScope("full"):
             outer = layers.Dense(3, name="again")
     model = keras.Model(inputs, head(outer(inputs)))
-    with pytest.raises(ValueError, match="that are run once, got .* 'again' made in a RematScope"):
+    with pytest.raises(ValueError, match="'again' was made in a RematScope"):
         rows = example_rows(model, 2)
         book_keeping(model, loss_function(model), rows, model.trainable_variables, 1.0)
 

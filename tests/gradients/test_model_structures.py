@@ -202,7 +202,7 @@ def test_frozen_layers_are_not_tapped():
     assert [tap.layer.name for tap in taps.calls] == ["first", "last"]
 
 
-def test_no_gradient_goes_beyond_the_first_trained_layer():
+def test_gradients_stop_at_the_first_trained_layer():
     model = half_frozen()
     loss_fn = loss_function(model)
     rows = example_rows(model, 4)
@@ -224,7 +224,7 @@ def test_no_gradient_goes_beyond_the_first_trained_layer():
     assert "DepthwiseConv2dNativeBackpropInput" in kinds(model.trainable_variables)
 
 
-def test_what_is_frozen_later_is_not_tapped_any_more():
+def test_layers_frozen_later_are_not_tapped():
     model = several_consumers()
     model.layers[1].trainable = False
     assert_equals_the_loop(model, counts=(3,))

@@ -94,7 +94,7 @@ def test_sizes_that_are_not_known(sums, rows):
     np.testing.assert_allclose(found, np.einsum("ntd,ntp->dp", a.astype(float), b), atol=1e-5)
 
 
-def test_rows_of_a_size_that_is_not_known_are_added_up_in_float64_on_a_gpu():
+def test_rows_of_unknown_size_are_summed_in_float64_on_a_gpu():
     """2^24 and ones that would be lost beside it."""
     specs = tf.TensorSpec([512, None]), tf.TensorSpec([512])
     traced = tf.function(SumsOnGpu(4).weighted, input_signature=specs, autograph=False)
@@ -140,7 +140,7 @@ def additions_of(rows, block):
     return parts[0]
 
 
-def test_no_number_goes_through_more_additions_than_are_paid_for():
+def test_sums_take_at_most_the_additions_in_the_bound():
     cases = itertools.product([1, 2, 17, 128, 129, 600, 1025], (32, 128))
     for rows, block in cases:
         # Smaller blocks are taken where memory asks for it.
@@ -174,7 +174,7 @@ def most_rows(lot):
     return slots_for(100 * lot, lot, updates=1_000, delta=1e-5).rows
 
 
-def test_what_rounding_costs():
+def test_rounding_raises_the_noise_by_little():
     """What noise is raised by: little for small lots, at most 2 % for any."""
     of_lot = {lot: rounded_sums(most_rows(lot))[1] for lot in (64, 600, 4_096, 65_536)}
     assert of_lot[64] < 0.003 and of_lot[600] < 0.016
@@ -222,7 +222,7 @@ def parts_on_gpu(sums, rows, monkeypatch):
 
 @each("rows", [1, 8, 127, 128, 600, 1_000])
 @each("block", [128, 32, 4, 1])
-def test_no_number_goes_through_more_additions_on_a_gpu(rows, block):
+def test_sums_on_a_gpu_take_at_most_the_additions_in_the_bound(rows, block):
     """In float32. Blocks that are smaller than they may be make fewer."""
     with pytest.MonkeyPatch.context() as patched:
         blocks = parts_on_gpu(SumsOnGpu(block), rows, patched)
@@ -233,7 +233,7 @@ def test_no_number_goes_through_more_additions_on_a_gpu(rows, block):
 
 
 @each("held", [1, 7 * 48, 2**29])
-def test_no_more_rows_are_computed_at_once_on_a_gpu_than_memory_holds(held):
+def test_rows_at_once_on_a_gpu_fit_into_memory(held):
     """Of 12 numbers each. A single one always is."""
     a, b, most = normal(64, 4, 3), normal(64, 4, 4, seed=1), []
 
@@ -249,7 +249,7 @@ def test_no_more_rows_are_computed_at_once_on_a_gpu_than_memory_holds(held):
 
 
 @each("lot", [8, 64, 600, 1_024, 2_048, 4_096, 16_384, 65_536])
-def test_what_rounding_costs_on_a_gpu(lot):
+def test_rounding_raises_the_noise_by_little_on_a_gpu(lot):
     """As on a processor, unless that adds up in float64; then at most 2 %, or what that costs."""
     rows = most_rows(lot)
     block, on_cpu = rounded_sums(rows)
@@ -281,7 +281,7 @@ def test_the_sums_of_blocks_are_added_up_in_float64():
 
 @each("shape", [(1_000_003,), (100_000, 10), (7, 300, 500), (4096,), (3, 3, 5)])
 @each("traced", [False, True])
-def test_no_norm_is_too_small(shape, traced):
+def test_norms_are_never_too_small(shape, traced):
     # Beside 1, squares of 2^-26 are lost one by one; and what is left of them is all to be rounded.
     x = np.full([2, *shape], 2.0**-13, np.float32)
     x.reshape([2, -1])[:, 0] = 1
@@ -297,7 +297,7 @@ def test_no_norm_is_too_small(shape, traced):
 
 
 @each("kind", ["ids", "blocks"])
-def test_no_norm_of_many_parts_is_too_small(kind):
+def test_norms_of_many_parts_are_never_too_small(kind):
     """One of 1, and others whose squares are just below half of the last place of 1."""
     parts = 65_536
     b = np.full((1, parts, 1), np.sqrt(0.99 * 2.0**-24), np.float32)

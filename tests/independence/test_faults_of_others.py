@@ -36,10 +36,10 @@ def test_a_fault_is_verified_only_if_it_has_become_sound(name):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:There is no gradient rule")
-def test_what_the_randomized_check_misses_is_known():
+def test_randomized_check_misses_only_the_known_faults():
     mixing = {name: fault for name, fault in ALL.items() if fault.kind != "other rows"}
     assert {n for n, fault in mixing.items() if at_random(fault) == "missed"} == MISSED_AT_RANDOM
 
 
-def test_as_many_faults_as_were_reported():
+def test_all_reported_faults_are_included():
     assert (len(FAULTS), len(LATER)) == (32, 22)

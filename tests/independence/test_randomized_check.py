@@ -91,10 +91,10 @@ def test_gradients_that_do_not_add_up_are_found():
 
     assert checked_model(sequential(_Weight(lambda g: 1.0 * g))) == PASSED
     (found,) = checked_model(sequential(_Weight(bent))).found
-    assert found == "gradients of some examples that change when others count in the loss"
+    assert found == "gradients of some examples that change when others are part of the loss"
 
 
-def test_what_cannot_be_run_or_repeated_is_said():
+def test_functions_that_cannot_run_or_repeat_are_reported():
     def broken(x):
         raise KeyError("no such column")
 
@@ -141,7 +141,7 @@ def _observed(model, check):
     return first, [v.numpy() for v in model.variables], drawn, losses
 
 
-def test_nothing_stays_behind():
+def test_randomized_check_leaves_the_model_unchanged():
     models = {
         "random": sequential(layers.Dropout(0.5, seed=1), layers.GaussianNoise(0.1)),
         "batch": sequential(layers.BatchNormalization()),

@@ -57,7 +57,7 @@ def test_it_stands_in_functions_that_are_compiled(has_xla):
     np.testing.assert_allclose(whole(X), 2 * (np.exp(X) + 1), rtol=1e-6)
 
 
-def test_what_cannot_be_compiled_here_is_noticed(monkeypatch):
+def test_a_missing_compiler_is_noticed(monkeypatch):
     def fails(*_, **__):
         raise tf.errors.UnimplementedError(None, None, "no compiler for this device")
 

@@ -48,7 +48,7 @@ def test_an_attribute_is_exchanged_and_put_back(fails):
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_what_was_not_there_is_deleted_again(fails):
+def test_new_attributes_are_deleted_afterwards(fails):
     layer = built_dense()
     try:
         with exchanged(layer, call=lambda x: x, extra=3):
@@ -61,7 +61,7 @@ def test_what_was_not_there_is_deleted_again(fails):
     assert layer.call.__func__ is keras.layers.Dense.call
 
 
-def test_what_the_code_inside_deletes_or_sets_is_put_back_too():
+def test_attributes_changed_inside_are_restored():
     layer = built_dense()
     activation = layer.activation
     with exchanged(layer, activation=None, extra=1):

@@ -211,5 +211,7 @@ def test_a_variable_that_was_switched_on_later_is_refused():
     late = model.layers[0].add_weight(name="late", shape=(), trainable=False)
     assert len(trainable_variables(model)) == len(model.trainable_variables)
     late.trainable = True
-    with pytest.raises(ValueError, match="late.*, made with trainable=False and switched on later"):
+    with pytest.raises(
+        ValueError, match="late.* was created with trainable=False and made trainable later"
+    ):
         trainable_variables(model)

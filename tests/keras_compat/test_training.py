@@ -125,7 +125,7 @@ def keras_iterations(model):
         (7, 4, [[4, 4], [0, 4]]),
     ],
 )
-def test_a_fit_begins_within_an_epoch_and_epochs_have_their_steps(steps, first, executions):
+def test_fit_may_begin_within_an_epoch(steps, first, executions):
     model = Counted()
     model.compile("sgd", "mse", steps_per_execution=steps)
     found, made = looked_at(model, first, steps)

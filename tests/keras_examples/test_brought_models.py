@@ -32,7 +32,7 @@ def test_a_model_that_users_bring_is_proved(name):
 
 @pytest.mark.slow_cases("words_in", "window_*", "last_step_*", "positions_*_vectors")
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_stops_a_proof_is_named(name):
+def test_obstacles_to_verification_are_named(name):
     case, words = REFUSED[name]
     if name in BY_ENGINE:
         with pytest.raises(ValueError, match=words):

@@ -98,7 +98,7 @@ def test_the_clipped_sum_of_a_trained_model_equals_the_loop(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_no_row_moves_the_clipped_sum_by_more_than_the_clip(name):
+def test_rows_move_the_clipped_sum_by_at_most_the_clipping_norm(name):
     """In a lot of one physical batch; C is so small that every row is clipped."""
     private, x, y = trained(name)
     found = measure_sensitivity(

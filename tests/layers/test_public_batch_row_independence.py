@@ -112,7 +112,7 @@ def test_gradients_by_the_weights_keep_rows_apart(mode, rng):
 
 
 @each("mode", ["public", "blend", "example", "lot"])
-def test_no_weight_is_written_from_rows(mode, rng):
+def test_private_rows_change_no_weight(mode, rng):
     model = network(mode)
     x = rng.normal(size=(3, 4, 4, 2)).astype("float32")
     before = model.get_weights()

@@ -88,7 +88,7 @@ def test_the_whole_gradient_is_what_it_was(mode, rows, rng):
         np.testing.assert_allclose(a, b, atol=2e-4)
 
 
-def test_what_is_clipped_and_what_is_pulled_back_make_the_whole(rows, rng):
+def test_direct_and_pulled_back_gradients_add_up(rows, rng):
     x, public = rows
     y = rng.normal(size=(4, 3)).astype("float32")
     (_, direct, through), (expected, *_) = (gradients(model, x, y, public) for model in pair())

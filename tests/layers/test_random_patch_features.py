@@ -50,7 +50,7 @@ def test_inner_products_are_the_kernel(rng):
     np.testing.assert_allclose(features @ features.T / 10_000, expected, atol=0.12)
 
 
-def test_nothing_of_it_is_trained_and_black_images_are_zero():
+def test_layer_is_untrained_and_maps_black_images_to_zero():
     layer = RandomPatchFeatures(4)
     assert not np.any(layer(np.zeros((1, 5, 5, 1), np.float32)))
     assert not layer.trainable_weights and len(layer.weights) == 2

@@ -213,7 +213,7 @@ def test_report_and_pruning():
     drawn = layer(tf.eye(5)).numpy() - layer.bias.numpy()
     assert np.all(drawn[wanted] == 0) and np.all(drawn[~wanted] != 0)
     assert sparsity_report(model)[layer.name].sparse == 8
-    with pytest.raises(ValueError, match="Expected a model with layers"):
+    with pytest.raises(ValueError, match="has no layer with variational dropout"):
         sparsity_report(keras.Sequential([keras.Input([2]), keras.layers.Dense(1)]))
 
 

@@ -109,7 +109,7 @@ def test_attention_to_another_sequence(by_keyword, rng):
     plain(query, value)
     plain.set_weights(fresh_draws(wrapper.weights))
     np.testing.assert_array_equal(outputs, plain(query, value, attention_mask=allowed))
-    with pytest.raises(TypeError, match=r"each argument .* once, got \['value'\]"):
+    with pytest.raises(TypeError, match=r"was given \['value'\] both by position"):
         wrapper(query, value, value=value)
     scores = wrapper(query, value, return_attention_scores=True)[1]
     assert scores.shape == (2, 2, 3, 4)
@@ -280,7 +280,7 @@ def test_a_seed_repeats_the_draws():
     assert np.abs(first_draw(seed=3) - first_draw(seed=4)).min() > 0
 
 
-def test_no_seed_takes_one_that_set_random_seed_repeats():
+def test_seed_none_follows_set_random_seed():
     drawn = []
     for _ in range(2):
         keras.utils.set_random_seed(1)

@@ -52,5 +52,5 @@ def test_it_is_the_same_network_with_noise_in_training(rng):
 
 def test_there_must_be_something_to_exchange():
     model = keras.Sequential([keras.Input([3]), keras.layers.ReLU()])
-    with pytest.raises(ValueError, match="Expected trainable Dense or Conv2D layers"):
+    with pytest.raises(ValueError, match="has no trainable Dense or Conv2D layer"):
         with_variational_dropout(model)

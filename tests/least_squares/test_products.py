@@ -133,7 +133,7 @@ def test_rounding_bounds_what_a_row_can_do_to_the_computed_sum():
 
 
 class TestPersons:
-    def test_a_person_of_any_number_of_rows_moves_the_sum_by_at_most_one(self):
+    def test_persons_move_the_sum_by_at_most_one(self):
         x, y = 9 * rng.normal(size=(40, D)), rng.integers(CLASSES, size=40)
         for person in (np.zeros(40, int), np.arange(40) // 8, np.arange(40)):
             for most in (1, 5, 100):

@@ -153,7 +153,7 @@ class TestLedger:
         assert (1.0, head.plan.noise_multiplier, 1) in plan.earlier_mechanisms
         assert plan.epsilon_after(20) == pytest.approx(2, rel=0.01)
 
-    def test_nothing_is_spent_where_the_data_are_refused(self, data, tmp_path):
+    def test_rejected_data_spend_nothing(self, data, tmp_path):
         path = tmp_path / "ledger.jsonl"
         with pytest.raises(ValueError, match="a label for each"):
             released((data[0], data[1][:-1]), ledger_file=path)

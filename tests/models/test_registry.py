@@ -50,7 +50,7 @@ def test_register_and_build(empty_registry):
 
 def test_a_name_is_registered_once(empty_registry):
     first = models.register("tiny")(lambda norm, num_classes: "first")
-    with pytest.raises(ValueError, match="Expected a new model name, got 'tiny'"):
+    with pytest.raises(ValueError, match="A model named 'tiny' is registered already"):
         models.register("tiny")(lambda norm, num_classes: "second")
     assert models.build("tiny") == first("none", 10) == "first"
 

@@ -177,7 +177,7 @@ def test_a_bottleneck_by_hand(scale_norm):
     assert sizes == [(16, 16, 16), (8, 8, 32), (4, 4, 64), (2, 2, 128)]
 
 
-def test_nothing_is_pooled_from_2x2():
+def test_2x2_images_are_not_pooled():
     model = models.build("resnet9", input_shape=(16, 23, 1))
     last = [layer.name for layer in model.layers][-4:]
     assert last == ["residual2_add", "flatten", "logits", "predictions"]

@@ -59,7 +59,7 @@ def test_a_block_ends_in_a_relu_of_the_sum(model):
     np.testing.assert_allclose(actual, np.maximum(path + skip, 0), rtol=1e-5, atol=1e-6)
 
 
-def test_no_activation_between_the_second_norm_and_the_sum():
+def test_second_norm_is_added_without_activation():
     model = models.build("resnet18", "layer", input_shape=(8, 8, 1), width=4)
     for stage in (1, 2, 3, 4):
         block = f"stage{stage}_block1"

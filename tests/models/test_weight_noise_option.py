@@ -91,7 +91,7 @@ def functional():
     return keras.Model(inputs, [frozen(nested(x)) + 1.0, x], name="whole")
 
 
-def test_what_is_wrapped_and_what_is_copied():
+def test_trained_layers_are_wrapped_and_others_copied():
     model = functional()
     rng = np.random.default_rng(2)
     model.set_weights([rng.random(w.shape) for w in model.weights])
@@ -113,7 +113,7 @@ def test_what_is_wrapped_and_what_is_copied():
     assert not wrappers(model)
 
 
-def test_what_is_frozen_in_part_stays_so():
+def test_partly_frozen_layers_stay_partly_frozen():
     inputs = keras.Input((3, 4))
     recurrent = keras.layers.Bidirectional(keras.layers.SimpleRNN(4), name="recurrent")
     model = keras.Model(inputs, keras.layers.Dense(2)(recurrent(inputs)))
@@ -201,12 +201,15 @@ def tied():
         (lambda: inside(Subclassed()), "functional or sequential model, got Subclassed"),
         (lambda: keras.layers.Dense(3), "functional or sequential model, got Dense"),
         (lambda: 3, "functional or sequential model, got int"),
-        (lambda: keras.Sequential([keras.layers.Dense(3)]), "a built model, got 'sequential"),
+        (
+            lambda: keras.Sequential([keras.layers.Dense(3)]),
+            "Model 'sequential.* has no weights yet",
+        ),
         (
             lambda: inside(WeightNoise(keras.layers.Dense(3), 0.1)),
-            "a layer without WeightNoise, got WeightNoise",
+            "WeightNoise.* draws its weights already",
         ),
-        (tied, "layers with weights of their own .* got layers that share some"),
+        (tied, "Layers of model .* share weights"),
     ],
     ids=["subclassed", "nested_subclassed", "layer", "number", "unbuilt", "noisy", "tied"],
 )

@@ -273,7 +273,7 @@ MUTANTS = (
         "A mechanism that is not Gaussian is bounded by what the Gaussian ones beside it cost.",
         tests_in(
             "tests/privacy/test_accountants.py",
-            "test_a_mechanism_that_is_not_gaussian_is_not_bounded_as_if_it_were",
+            "test_other_mechanisms_do_not_get_the_gaussian_bound",
         ),
     ),
     fault(
@@ -323,7 +323,7 @@ MUTANTS = (
         ),
         "A run spends more than the budget it was given.",
         tests_in(
-            "tests/privacy/test_calibration.py", "test_no_guess_just_above_the_target_is_taken"
+            "tests/privacy/test_calibration.py", "test_guesses_just_above_the_target_are_not_taken"
         ),
     ),
     fault(
@@ -333,7 +333,7 @@ MUTANTS = (
         "            return 0.99 * noise_multiplier, epsilon\n        log_epsilon",
         "The noise that is used is smaller than the one whose epsilon was checked.",
         tests_in(
-            "tests/privacy/test_calibration.py", "test_no_guess_just_above_the_target_is_taken"
+            "tests/privacy/test_calibration.py", "test_guesses_just_above_the_target_are_not_taken"
         ),
     ),
     fault(
@@ -655,7 +655,7 @@ MUTANTS = (
         'reasons=state.sentences("no_guarantee")',
         "reasons=()",
         "A second phase makes a guarantee of a first one that has none.",
-        tests_in(_PHASES, "test_what_is_known_against_a_phase_is_known_after_it"),
+        tests_in(_PHASES, "test_caveats_of_a_phase_carry_over_to_the_next"),
     ),
     fault(
         "phases-calibrated-alone",

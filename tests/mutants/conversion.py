@@ -72,7 +72,9 @@ MUTANTS = (
         "if x.trainable]",
         "if not x.trainable]",
         "The metadata of a file list the frozen weights, and not those that were trained.",
-        tests_in("tests/training/test_privacy_metadata.py", "test_what_was_frozen_was_not_trained"),
+        tests_in(
+            "tests/training/test_privacy_metadata.py", "test_frozen_layers_have_no_private_origin"
+        ),
     ),
     fault(
         "earlier-runs-lost-through-frozen-weights",
@@ -114,7 +116,7 @@ MUTANTS = (
         "A third run in the process of the second says nothing of the first.",
         tests_in(
             "tests/training/test_privacy_metadata.py",
-            "test_what_a_run_of_this_process_began_with_is_not_forgotten",
+            "test_origins_of_runs_in_this_process_are_kept",
         ),
     ),
     fault(
@@ -136,7 +138,7 @@ MUTANTS = (
         "Features of a trunk that a private run trained are taken for features of public weights.",
         tests_in(
             "tests/trainers/ours/test_finetune.py",
-            "test_what_was_trained_before_and_is_frozen_now_is_named",
+            "test_frozen_layers_of_earlier_private_runs_are_named",
         ),
     ),
 )

@@ -106,7 +106,7 @@ MUTANTS = (
         "draws + 1",
         "draws",
         "The slots of a lot follow from its members.",
-        tests_in(_SHARED, "test_no_two_draws_of_an_update_are_alike"),
+        tests_in(_SHARED, "test_draws_of_an_update_differ"),
     ),
     fault(
         "processes-may-have-other-data",
@@ -130,7 +130,7 @@ MUTANTS = (
         "isinstance(callback, PrivateValidation)",
         "isinstance(callback, int)",
         "Each process gets an answer with noise of its own, and one of them is counted.",
-        tests_in(_REFUSALS, "test_what_processes_cannot_do_together_is_refused"),
+        tests_in(_REFUSALS, "test_unsupported_calls_in_several_processes_are_rejected"),
     ),
     fault(
         "weights-of-the-chief-not-sent",

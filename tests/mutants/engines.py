@@ -6,7 +6,7 @@ _ENGINE = "tfdpnorm/training/engine_choice.py"
 _MAP = "tfdpnorm/gradients/map_rows.py"
 _VECTORISING = tests_in(
     "tests/gradients/engines/test_per_example.py",
-    "test_of_a_failed_vectorisation_nothing_is_left_in_the_graph",
+    "test_failed_vectorisation_leaves_no_operation_in_the_graph",
 )
 
 _WRAPPED = tests_in(
@@ -115,7 +115,7 @@ MUTANTS = (
         "A step is made although neither engine has passed its checks.",
         tests_in(
             "tests/training/checks/test_engine_in_use.py",
-            "test_what_no_engine_takes_is_refused_and_the_engine_kept",
+            "test_models_no_engine_supports_keep_the_engine",
         ),
     ),
 )

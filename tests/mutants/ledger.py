@@ -161,7 +161,7 @@ MUTANTS = (
         "What another process wrote after the file was read is cut off, and not counted.",
         tests_in(
             "tests/privacy/test_ledger_file_writing.py",
-            "test_a_file_that_another_writes_to_between_reading_and_locking",
+            "test_file_changed_between_reading_and_locking",
         ),
     ),
     fault(

@@ -78,7 +78,7 @@ MUTANTS = (
         "return [0, *ends[:-1]], ends[-1]",
         "return [0 for _ in ends], ends[-1]",
         "The noise of two small tensors cancels in their difference.",
-        tests_in("tests/training/step/test_noise.py", "test_no_number_is_drawn_for_two_tensors"),
+        tests_in("tests/training/step/test_noise.py", "test_tensors_never_share_random_numbers"),
     ),
     fault(
         "noise-shared-by-large-tensors",
@@ -182,7 +182,7 @@ MUTANTS = (
         "self.update_count.assign_add(1, read",
         "self.update_count.assign_add(0, read",
         "All updates have one number, and one noise.",
-        tests_in("tests/training/step/test_noise.py", "test_no_number_is_given_twice"),
+        tests_in("tests/training/step/test_noise.py", "test_random_numbers_are_never_given_twice"),
     ),
     Mutant(
         "number-counted-after-the-draw",

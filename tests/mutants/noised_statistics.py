@@ -75,7 +75,8 @@ MUTANTS = (
         ),
         "Nothing bounds what an example adds to the statistics.",
         tests_in(
-            "tests/layers/test_noised_batch_normalization.py", "test_no_row_exceeds_the_bounds"
+            "tests/layers/test_noised_batch_normalization.py",
+            "test_moments_of_rows_stay_within_the_bounds",
         ),
     ),
     fault(

@@ -180,7 +180,7 @@ MUTANTS = (
         "The statement does not say that features were learnt from private data.",
         tests_in(
             "tests/trainers/ours/test_one_release.py",
-            "test_what_is_known_against_the_guarantee_is_said",
+            "test_known_exceptions_to_the_guarantee_are_stated",
         ),
     ),
 )

@@ -40,7 +40,7 @@ MUTANTS = (
         "                found = poisson_rows(no_row, sampling_rate, bits)\n"
         "                rows = np.unique(np.searchsorted(index[0], found, 'right') - 1)\n",
         "Who has many rows is in nearly every batch, and epsilon does not hold for them.",
-        tests_in(_DATA, "test_the_number_of_drawn_persons_is_binomial_whatever_rows_they_have"),
+        tests_in(_DATA, "test_number_of_drawn_persons_is_binomial"),
     ),
     fault(
         "sampling-rate-by-rows",
@@ -86,8 +86,8 @@ MUTANTS = (
         "persons-of-batches-without-persons",
         "tfdpnorm/training/checks/data.py",
         "    if plan.most_per_person is not None:\n        raise PrivacyError(\n"
-        '            "Expected rows whose',
-        '    if False:\n        raise ValueError(\n            "Expected rows whose',
+        '            f"A plan with',
+        '    if False:\n        raise ValueError(\n            f"A plan with',
         "Each row of a batch is taken for a person.",
         (_refusals,),
     ),
@@ -134,7 +134,7 @@ MUTANTS = (
         "Rows are taken for those of somebody else, who is then in two gradients of an update.",
         tests_in(
             "tests/trainers/ours/test_finetune.py",
-            "test_images_of_a_person_are_all_trained_on_held_out_or_public",
+            "test_images_of_a_person_share_one_part_of_the_data",
         ),
     ),
     fault(

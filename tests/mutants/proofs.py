@@ -91,8 +91,8 @@ MUTANTS = (
     fault(
         "gradients-are-not-claimed",
         _TRAINING,
-        'found.append(Traced(f"the gradient by what {layer} gives", b, rows))',
-        'found.append(Traced(f"the gradient by what {layer} gives", z, rows))',
+        'found.append(Traced(f"the gradient with respect to the output of {layer}", b, rows))',
+        'found.append(Traced(f"the gradient with respect to the output of {layer}", z, rows))',
         "A custom gradient may let one example change the gradients of all.",
         ("tests/independence/verification/test_couplings.py",),
     ),

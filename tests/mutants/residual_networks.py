@@ -47,7 +47,7 @@ MUTANTS = (
         "Training examples answer, and what they pay for it is written down for others.",
         tests_in(
             "tests/trainers/runs/test_plateaus.py",
-            "test_the_validation_examples_are_asked_within_their_own_budget",
+            "test_validation_queries_stay_within_their_own_budget",
         ),
     ),
     fault(
@@ -69,7 +69,7 @@ MUTANTS = (
         "The answers cost another epsilon than the flag says.",
         tests_in(
             "tests/trainers/runs/test_plateaus.py",
-            "test_the_validation_examples_are_asked_within_their_own_budget",
+            "test_validation_queries_stay_within_their_own_budget",
         ),
     ),
     fault(
@@ -80,7 +80,7 @@ MUTANTS = (
         "Each answer has the noise of a single one, and the second is not covered.",
         tests_in(
             "tests/trainers/runs/test_plateaus.py",
-            "test_the_validation_examples_are_asked_within_their_own_budget",
+            "test_validation_queries_stay_within_their_own_budget",
         ),
     ),
     fault(

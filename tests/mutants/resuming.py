@@ -100,7 +100,7 @@ MUTANTS = (
         "A run cannot be resumed with another optimizer.",
         tests_in(
             _FOLDER_TESTS,
-            "test_what_no_guarantee_rests_on_may_change",
+            "test_settings_without_effect_on_the_guarantee_may_change",
         ),
     ),
     fault(

@@ -17,7 +17,7 @@ def _in_sums(*names):
 
 _in_standardized = tests_in(
     "tests/gradients/rules/test_weight_standardized_rule.py",
-    "test_what_is_added_up_is_at_most_four_clips_long",
+    "test_summands_are_at_most_four_clipping_norms_long",
 )
 
 MUTANTS = (
@@ -37,7 +37,7 @@ MUTANTS = (
         "return 2 * _error(rows, additions)",
         "return 0.02 * _error(rows, additions)",
         "The bound is not one.",
-        _in_sums("test_what_rounding_costs"),
+        _in_sums("test_rounding_raises_the_noise_by_little"),
     ),
     fault(
         "levels-forgotten",
@@ -45,7 +45,7 @@ MUTANTS = (
         "block - 1 + (BLOCKS_ADDED_AT_ONCE - 1) * levels",
         "block - 1",
         "Adding up the blocks rounds, too.",
-        _in_sums("test_no_number_goes_through_more_additions_than_are_paid_for"),
+        _in_sums("test_sums_take_at_most_the_additions_in_the_bound"),
     ),
     fault(
         "rounding-of-one-physical-batch",
@@ -79,7 +79,7 @@ MUTANTS = (
         "    return squares * with_lost + lost_squares",
         "    return squares + lost_squares",
         "A norm that is rounded down lets a row exceed the clip.",
-        _in_sums("test_no_norm_is_too_small"),
+        _in_sums("test_norms_are_never_too_small"),
     ),
     fault(
         "squares-in-one-go",
@@ -87,7 +87,7 @@ MUTANTS = (
         "tf.reduce_sum(tf.cast(squares, tf.float64), outer",
         "tf.reduce_sum(squares, outer",
         "Small squares beside a large one are lost, one by one.",
-        _in_sums("test_no_norm_is_too_small"),
+        _in_sums("test_norms_are_never_too_small"),
     ),
     fault(
         "no-floor-for-parts",
@@ -103,7 +103,9 @@ MUTANTS = (
         " * (1 + (len(squared_norms) + 32) * unit)",
         "",
         "The norm of all variables together may be rounded down.",
-        tests_in("tests/gradients/test_clipping.py", "test_no_rounding_lets_a_row_exceed_the_clip"),
+        tests_in(
+            "tests/gradients/test_clipping.py", "test_rounding_keeps_rows_within_the_clipping_norm"
+        ),
     ),
     fault(
         "standardized-sums-as-any-other",
@@ -143,7 +145,7 @@ MUTANTS = (
         "range(1, min(block, rows) + 1)",
         "range(1, rows + 1)",
         "A row goes through more additions than are paid for.",
-        _in_sums("test_no_number_goes_through_more_additions_on_a_gpu"),
+        _in_sums("test_sums_on_a_gpu_take_at_most_the_additions_in_the_bound"),
     ),
     fault(
         "blocks-on-a-gpu-added-up-in-float32",
@@ -159,7 +161,7 @@ MUTANTS = (
         "_IN_FLOAT64 = RowSums(None)",
         "_IN_FLOAT64 = RowSums(4)",
         "Blocks of blocks are added up in float32, more often than is paid for.",
-        _in_sums("test_rows_of_a_size_that_is_not_known_are_added_up_in_float64_on_a_gpu"),
+        _in_sums("test_rows_of_unknown_size_are_summed_in_float64_on_a_gpu"),
     ),
     fault(
         "blocks-of-many-rows-on-a-gpu-not-paid",
@@ -167,7 +169,7 @@ MUTANTS = (
         "paid, more = block - 1, rounding_of(rows, block - 1)",
         "paid, more = block - 1, rounding_of(rows, 0)",
         "Blocks round, and the noise is for float64.",
-        _in_sums("test_what_rounding_costs_on_a_gpu"),
+        _in_sums("test_rounding_raises_the_noise_by_little_on_a_gpu"),
     ),
     fault(
         "longer-vectors-on-a-gpu-in-blocks-as-large",
@@ -175,7 +177,7 @@ MUTANTS = (
         "LONGER * (finer - 1 + 4) > paid + 4",
         "finer - 1 + 4 > paid + 4",
         "Rounding of longer vectors does more than is paid for.",
-        _in_sums("test_what_rounding_costs_on_a_gpu"),
+        _in_sums("test_rounding_raises_the_noise_by_little_on_a_gpu"),
     ),
     fault(
         "sums-of-a-gpu-with-the-noise-of-a-processor",
@@ -194,7 +196,9 @@ MUTANTS = (
         "tf.cast(squares, tf.float64), rows",
         "squares, rows",
         "A text of 65,536 words with one large gradient is longer than C by 0.2 %.",
-        tests_in("tests/gradients/test_row_sums.py", "test_no_norm_of_many_parts_is_too_small"),
+        tests_in(
+            "tests/gradients/test_row_sums.py", "test_norms_of_many_parts_are_never_too_small"
+        ),
     ),
     fault(
         "many-blocks-added-up-in-float32",
@@ -202,6 +206,8 @@ MUTANTS = (
         "return added_in_float64(squares[0]",
         "return tf.reduce_sum(squares[0]",
         "A row with many positions of its own weights is longer than C.",
-        tests_in("tests/gradients/test_row_sums.py", "test_no_norm_of_many_parts_is_too_small"),
+        tests_in(
+            "tests/gradients/test_row_sums.py", "test_norms_of_many_parts_are_never_too_small"
+        ),
     ),
 )

@@ -195,7 +195,8 @@ MUTANTS = (
         'for name in ("most_per_person", "expected_batch_size"):',
         "The data have fewer examples than planned: each is in more lots than q says.",
         tests_in(
-            "tests/training/checks/test_bad_input.py", "TestData::test_of_another_size_than_planned"
+            "tests/training/checks/test_bad_input.py",
+            "TestData::test_data_of_another_size_than_planned_are_rejected",
         ),
     ),
     fault(
@@ -217,8 +218,8 @@ MUTANTS = (
     fault(
         "errors-of-sources-show-examples",
         "tfdpnorm/data/readers.py",
-        "to be read, got {type(error).__name__}. What",
-        "to be read, got {error}. What",
+        "to be read, got {type(error).__name__}. Its",
+        "to be read, got {error}. Its",
         "An error while training shows which example was drawn.",
         tests_in("tests/training/test_sources.py", "test_errors_of_reading_are_of_our_words"),
     ),

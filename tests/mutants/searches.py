@@ -89,7 +89,7 @@ MUTANTS = (
         "                values = random_values(space, lambda x: seed_of(n, x))\n"
         '        return {"status": "RUNNING", "values": values}\n',
         "Trials depend on each other, where the theorems want independent ones.",
-        tests_in(_TUNER_TESTS, "test_two_trials_have_the_same_settings_as_often_as_chance_has_it"),
+        tests_in(_TUNER_TESTS, "test_equal_settings_occur_as_often_as_by_chance"),
     ),
     fault(
         "secret-replaced",
@@ -155,7 +155,7 @@ MUTANTS = (
         '"no_guarantee_of_other_trial", reason=reason))\n',
         "",
         "The choice between trials is guaranteed where one of them leaks.",
-        tests_in(_TUNER_TESTS, "test_what_voids_one_trial_voids_the_winner"),
+        tests_in(_TUNER_TESTS, "test_lost_guarantee_of_a_trial_holds_for_the_selected_one"),
     ),
     fault(
         "trials-begin-unrecorded",
@@ -227,7 +227,7 @@ MUTANTS = (
         'check_no_training_rows(self._x, trained, remedy="")',
         "del trained",
         "Scores without noise are of training examples, and the epsilon is said to cover them.",
-        tests_in(_TUNER_TESTS, "test_public_validation_rows_that_are_training_rows_are_refused"),
+        tests_in(_TUNER_TESTS, "test_public_validation_rows_must_not_be_training_rows"),
     ),
     fault(
         "public-rows-of-trials-unchecked",
@@ -235,9 +235,7 @@ MUTANTS = (
         "        self._check_public_rows(trial.hyperparameters)\n",
         "",
         "A trial chooses public rows that are validation rows to be protected.",
-        tests_in(
-            _TUNER_TESTS, "test_public_rows_that_a_trial_chooses_are_no_validation_rows_either"
-        ),
+        tests_in(_TUNER_TESTS, "test_public_rows_of_a_trial_must_not_be_validation_rows"),
     ),
     fault(
         "failed-trials-made-up-for",
@@ -278,7 +276,7 @@ MUTANTS = (
         "            run_again_what_began(self.oracle)\n",
         "            pass\n",
         "A trial whose process was killed as it began counts and is never made.",
-        tests_in(_KILLED_TESTS, "test_nothing_is_lost_or_made_twice"),
+        tests_in(_KILLED_TESTS, "test_killed_searches_lose_and_repeat_nothing"),
     ),
     fault(
         "state-of-a-search-half-written",
@@ -294,7 +292,7 @@ MUTANTS = (
         "            self._folder.forget_secret()  #",
         "            pass  #",
         "The secret is never deleted where the process was killed before it did.",
-        tests_in(_KILLED_TESTS, "test_nothing_is_lost_or_made_twice"),
+        tests_in(_KILLED_TESTS, "test_killed_searches_lose_and_repeat_nothing"),
     ),
     fault(
         "trials-with-known-seeds",
@@ -302,7 +300,7 @@ MUTANTS = (
         "            keras.utils.set_random_seed(secrets.randbelow(2**31))\n",
         "            pass\n",
         "Trials are not equally distributed where a program seeds its initial weights.",
-        tests_in(_TUNER_TESTS, "test_no_seed_of_the_program_tells_trials_apart"),
+        tests_in(_TUNER_TESTS, "test_seeds_of_the_program_do_not_identify_trials"),
     ),
     fault(
         "losers-loaded",
@@ -310,7 +308,7 @@ MUTANTS = (
         "if self._winner(1).trial_id != trial.trial_id:",
         "if self._winner(1) is None:",
         "A trial that lost can be loaded, with a statement that has the epsilon of the search.",
-        tests_in(_TUNER_TESTS, "test_no_other_way_to_the_trials_that_lost"),
+        tests_in(_TUNER_TESTS, "test_other_trials_cannot_be_reached"),
     ),
     fault(
         "trials-shown-one-by-one",
@@ -318,7 +316,7 @@ MUTANTS = (
         "        keras.backend.clear_session()\n",
         '        keras.backend.clear_session()\n        self._say("A trial begins.")\n',
         "A program's output tells how many trials there were.",
-        tests_in(_TUNER_TESTS, "test_what_is_printed_does_not_tell_how_many_trials_there_were"),
+        tests_in(_TUNER_TESTS, "test_output_does_not_depend_on_the_number_of_trials"),
     ),
     fault(
         "trials-written-down",
@@ -350,6 +348,6 @@ MUTANTS = (
         "            private.ledger.record(Finish())\n",
         "",
         "The winner can be trained further, within an epsilon that was chosen for less.",
-        tests_in(_KILLED_TESTS, "test_nothing_is_lost_or_made_twice"),
+        tests_in(_KILLED_TESTS, "test_killed_searches_lose_and_repeat_nothing"),
     ),
 )

@@ -96,7 +96,7 @@ def toy(tmp_path, monkeypatch):
         (5, "no tests ran", ("broken", "no tests ran")),
     ],
 )
-def test_what_pytest_says_decides(status, text, outcome, toy, tmp_path_factory, monkeypatch):
+def test_exit_code_of_pytest_decides(status, text, outcome, toy, tmp_path_factory, monkeypatch):
     """Tests that could not be collected, or none at all, kill nothing."""
     copy = run.Copy(tmp_path_factory.mktemp("copy"))
     seen = []
@@ -128,7 +128,7 @@ def test_outcomes_and_exit_status(toy, monkeypatch, capsys):
 
 
 @pytest.mark.slow
-def test_no_verdict_where_tests_fail_without_a_mutant(toy, monkeypatch):
+def test_tests_must_pass_without_a_mutant(toy, monkeypatch):
     (toy / "tfdpnorm" / "sums.py").write_text(MEAN.replace("len(values)", "7"))
     monkeypatch.setattr(run, "named", lambda names: [OUTCOMES["survived"]])
     with pytest.raises(RuntimeError, match="Expected the tests to pass without any mutant"):

@@ -14,7 +14,7 @@ MUTANTS = (
         "        raise type(error)(None, None, message) from None",
         "        raise",
         "Tracebacks show the labels of private examples.",
-        tests_in("tests/training/checks/test_traps.py", "test_no_private_value_is_in_a_traceback"),
+        tests_in("tests/training/checks/test_traps.py", "test_tracebacks_hold_no_private_value"),
     ),
     fault(
         "random-sequences-are-sampled",
@@ -110,7 +110,7 @@ MUTANTS = (
         "        if self.session.batches.is_training and not",
         "        if False and not",
         "A callback acts on the loss of training examples.",
-        tests_in(_DATA, "test_what_callbacks_evaluate_is_checked_too"),
+        tests_in(_DATA, "test_data_that_callbacks_evaluate_are_checked"),
     ),
     fault(
         "endless-validation-is-read",
@@ -136,7 +136,7 @@ MUTANTS = (
         "Answers that decided when to stop are said to cost what the answers so far cost.",
         tests_in(
             "tests/privacy/test_statement.py",
-            "test_answers_that_may_have_decided_when_to_stop_are_those_of_the_plan",
+            "test_statement_names_the_epsilon_of_all_planned_answers",
         ),
     ),
     fault(

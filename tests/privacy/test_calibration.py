@@ -73,7 +73,7 @@ def test_extreme_settings(epsilon, delta, rate, updates, accountant):
 
 @pytest.mark.parametrize("ratio", [0.5, 0.9, 0.9995, 1.0005, 1.003, 1.05, 2.0])
 @pytest.mark.parametrize("target", [0.01, 1.0, 80.0])
-def test_no_guess_just_above_the_target_is_taken(target, ratio):
+def test_guesses_just_above_the_target_are_not_taken(target, ratio):
     def reached(noise):
         return noise**-1.5
 

@@ -110,7 +110,7 @@ def test_epochs_are_rounded_up_to_updates(capsys, epochs, rate, steps):
 
 
 @pytest.mark.parametrize("flag", ["--noise_multiplier=0", "--epsilon=inf"])
-def test_no_noise_prints_infinity_in_valid_json(capsys, flag):
+def test_zero_noise_prints_infinity_in_valid_json(capsys, flag):
     (line,) = run(capsys, "--steps=5", flag, "--json")
     record = json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     assert record["epsilon"] == "inf" and record["noise_multiplier"] == 0
@@ -151,7 +151,7 @@ def test_a_large_delta_warns_on_standard_error(capsys):
         ([*SIZES, "--steps=5", "--epsilon=1", "--most_rows_per_person=0"], "number >= 1"),
         (
             [*SIZES, "--steps=5", "--epsilon=1", "--most_rows_per_person=2", "--accountant=all"],
-            "without a comparison",
+            "cannot be combined with a comparison",
         ),
         ([*SIZES, "--steps=4000", "--epsilon=0.0005"], "closest it has"),
         ([*SIZES, "--steps=5", "--noise_multiplier=1e-170"], "noise multiplier between 1e-3 and"),
@@ -255,7 +255,7 @@ def test_a_comparison_goes_on_without_an_accountant(capsys):
     ]
 
 
-def test_no_value_at_all_is_an_error(capsys):
+def test_missing_values_of_all_accountants_are_an_error(capsys):
     with pytest.raises(SystemExit) as ended:
         main([*TOO_SMALL, "--noise_multiplier=1", "--delta=2", "--accountant=both"])
     assert ended.value.code == 2 and capsys.readouterr().out == ""
@@ -321,7 +321,7 @@ def test_a_ledger_whose_delta_is_too_small_for_pld(capsys, tmp_path):
 def test_a_torn_ledger(capsys, ledger):
     with open(ledger.file.path, "ab") as file:
         file.write(b'{"line":33,"ki')
-    assert "torn: what it announces has not happened" in of_ledger(capsys, ledger)[1]
+    assert "torn: the updates it announces did not happen" in of_ledger(capsys, ledger)[1]
     assert json.loads(of_ledger(capsys, ledger, "--json")[0])["torn"] is True
 
 
@@ -367,11 +367,14 @@ def test_a_ledger_brings_its_own_settings(capsys, ledger, other):
     with pytest.raises(SystemExit) as stopped:
         main([f"--ledger={ledger.file.path}", other])
     assert stopped.value.code == 2
-    assert f"--ledger without {other.split('=')[0]}, got both" in capsys.readouterr().err
+    assert (
+        f"--ledger cannot be combined with {other.split('=')[0]}, since" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(
-    ("name", "words"), [("nope", "which is not there.*ledger.jsonl"), (".", "got the folder '.'")]
+    ("name", "words"),
+    [("nope", "File not found: --ledger='nope'.*ledger.jsonl"), (".", "got the folder '.'")],
 )
 def test_a_ledger_that_is_none_in_plain_words(name, words, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)

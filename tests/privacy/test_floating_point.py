@@ -12,7 +12,7 @@ from tfdpnorm.privacy.floating_point import cell_loss, floating_point_loss, pair
 
 @pytest.mark.parametrize("steps", [32, 45, 64])
 @pytest.mark.parametrize("error", [1e-3, 1e-2])
-def test_no_cell_changes_by_more(steps, error):
+def test_cells_change_by_at_most_the_bound(steps, error):
     """Cells are symmetric about any number: their centres are anywhere within 11.9 stddevs."""
     centres = np.linspace(0, 11.9 * steps, 5001)
 

@@ -27,7 +27,7 @@ from tfdpnorm.privacy.entries import ENTRIES, Answer, Finish, Query, Resume, Sea
 from tfdpnorm.privacy.search import SearchPlan
 
 
-def test_what_was_written_is_read(path):
+def test_entries_are_read_as_written(path):
     ledger = fill(create_ledger(path, PLAN, RUN_SETTINGS))
     memory = fill(PrivacyLedger(PLAN, RUN_SETTINGS))
     read = read_ledger(path)
@@ -175,7 +175,7 @@ def test_all_differences_are_in_one_error(whole):
         reopen_ledger(whole, PLAN)
 
 
-def test_what_was_only_read_or_closed_records_nothing(whole):
+def test_read_or_closed_ledgers_record_nothing(whole):
     before = whole.read_bytes()
     closed = reopen_ledger(whole, PLAN, RUN_SETTINGS)
     closed.close()
@@ -191,9 +191,9 @@ def test_what_was_only_read_or_closed_records_nothing(whole):
 
 @pytest.mark.parametrize("opening", [read_ledger, lambda path: reopen_ledger(path, PLAN)])
 def test_an_absent_file(path, opening):
-    with pytest.raises(FileNotFoundError, match="Expected a ledger, got: No such file"):
+    with pytest.raises(FileNotFoundError, match="Cannot open the ledger: No such file"):
         opening(path)
-    with pytest.raises(OSError, match="Expected a ledger, got: Is a directory"):
+    with pytest.raises(OSError, match="Cannot open the ledger: Is a directory"):
         opening(path.parent)
 
 

@@ -112,13 +112,13 @@ def test_lines_of_another_ledger_are_refused(tmp_path):
         (b"\0" * 100, "no whole header in line 1"),
         (b'{"line":1,"kind":"header"', "no whole header in line 1"),
         (b"\xff\xfe\n", "not UTF-8 text in line 1"),
-        (b"hello\n", "no entry of a ledger in line 1"),
-        (b"\n\n\n", "no entry of a ledger in line 1"),
+        (b"hello\n", "not an entry of a ledger in line 1"),
+        (b"\n\n\n", "not an entry of a ledger in line 1"),
         (os.urandom(3000).replace(b"\n", b"") + b"\n", "in line 1"),
     ],
     ids=["empty", "zeros", "half a header", "not UTF-8", "text", "empty lines", "anything"],
 )
-def test_what_is_no_ledger_is_refused(path, data, what):
+def test_other_files_are_not_accepted_as_ledgers(path, data, what):
     path.write_bytes(data)
     for opening in (read_ledger, lambda path: reopen_ledger(path, PLAN)):
         with pytest.raises(LedgerCorruptError, match=what):
@@ -132,14 +132,14 @@ def test_what_is_no_ledger_is_refused(path, data, what):
 def test_garbage_at_the_end_is_no_torn_line(path, rest):
     create_ledger(path, PLAN)
     path.write_bytes(path.read_bytes() + rest)
-    with pytest.raises(LedgerCorruptError, match="no beginning of a line in line 2"):
+    with pytest.raises(LedgerCorruptError, match="do not begin a line in line 2"):
         read_ledger(path)
 
 
 @pytest.mark.parametrize("end", [b"x", b" ", b"}", b"\0x"])
 def test_a_last_line_with_another_end_is_not_torn(whole, end):
     whole.write_bytes(whole.read_bytes()[:-1] + end)
-    with pytest.raises(LedgerCorruptError, match="no beginning of a line"):
+    with pytest.raises(LedgerCorruptError, match="do not begin a line"):
         read_ledger(whole)
 
 

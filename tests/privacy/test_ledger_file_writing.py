@@ -38,7 +38,7 @@ def test_two_cannot_write_to_one_ledger(path):
 
 
 @pytest.mark.parametrize("how", ["longer", "of the same size", "torn no longer"])
-def test_a_file_that_another_writes_to_between_reading_and_locking(path, monkeypatch, how):
+def test_file_changed_between_reading_and_locking(path, monkeypatch, how):
     announced(create_ledger(path, PLAN), 2)
     data = path.read_bytes()
     other = {"longer": data + b"\0", "torn no longer": data[:-1]}.get(how, data[:-2] + b"x\n")
@@ -168,7 +168,7 @@ def test_a_folder_that_cannot_be_written_to(path, monkeypatch):
         patch.setattr(os, "open", read_only)
         with pytest.raises(PermissionError, match="Cannot create the ledger"):
             create_ledger(path.parent / "other", PLAN)
-        with pytest.raises(PermissionError, match="Expected a ledger, got: Permission"):
+        with pytest.raises(PermissionError, match="Cannot open the ledger: Permission"):
             reopen_ledger(path, PLAN)
     assert os.listdir(path.parent) == [path.name]
 

@@ -121,7 +121,7 @@ def test_an_answer_is_given_again_at_its_position():
     assert ledger.state.answer("accuracy") == 431.5 and ledger.state.queries() == 1
 
 
-def test_an_answer_about_lost_weights_is_spent_and_not_given_again():
+def test_answers_about_lost_weights_are_spent_and_not_repeated():
     ledger = PrivacyLedger(PLAN)
     for position in (1, 2, 3):
         ledger.record(Updates())

@@ -105,7 +105,7 @@ def test_queries_about_training_examples_are_on_top():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_nothing_that_was_drawn_is_left_out(seed):
+def test_every_drawn_noise_is_counted(seed):
     """Random runs and crashes, against a list of every noise that was drawn."""
     rng = random.Random(seed)
     plan = make_plan(**SETTINGS | {"steps": rng.choice([20, 90])})

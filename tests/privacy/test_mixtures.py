@@ -133,7 +133,7 @@ def in_the_disc(rng, rows):
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3])
-def test_no_other_gradients_are_worse(rows):
+def test_dominating_pair_bounds_other_gradients(rows):
     """Rows of one person with gradients of norm <= 1 in the plane, against the dominating pair."""
     rng = np.random.default_rng(rows)
     for _ in range(8):

@@ -83,14 +83,14 @@ def test_the_smaller_one_is_stated(monkeypatch):
     assert 1.2 * tight < loose < math.inf
 
 
-def test_whole_data_sets_are_gaussian_mechanisms_of_that_many_times_the_sensitivity():
+def test_full_batches_are_gaussian_with_multiplied_sensitivity():
     for rows in (2, 4):
         plain = mixture([(1.0, 5.0 / rows, 10)], 1)
         assert mixture([(1.0, 5.0, 10)], rows) == pytest.approx(plain, rel=1e-4)
 
 
 class TestLedger:
-    def test_what_was_spent_counts(self):
+    def test_spent_updates_count(self):
         ledger = ledger_of(updates=100)
         assert ledger.person_epsilon() == mixture([(RATE, 1.03, 100)], 3)
         assert ledger.person_epsilon(whole_plan=True) == mixture([(RATE, 1.03, 140)], 3)
@@ -103,7 +103,7 @@ class TestLedger:
         ledger.record(caveat("no_guarantee", sentence="a reason"))
         assert ledger.person_epsilon() == math.inf
 
-    def test_nothing_yet(self):
+    def test_epsilon_is_zero_before_any_update(self):
         assert ledger_of(updates=0).person_epsilon() == 0
 
     @pytest.mark.parametrize("disjoint", [True, False])
@@ -127,7 +127,7 @@ class TestLedger:
         parts = [(128 / 1797, 2.0, 30), (RATE, 1.03, 50), (1.0, 30.0, 1)]
         assert second.person_epsilon() == mixture(parts, 2)
 
-    def test_no_noise(self):
+    def test_epsilon_is_infinite_without_noise(self):
         assert ledger_of(noise_multiplier=0).person_epsilon() == math.inf
 
     @pytest.mark.parametrize("shape", [None, 1.0, math.inf])
@@ -144,7 +144,7 @@ class TestLedger:
         with pytest.raises(ValueError, match="Epsilon for persons is not available for searches"):
             ledger.person_epsilon()
 
-    def test_what_rounding_adds_is_that_at_the_epsilon_of_persons(self):
+    def test_rounding_adds_delta_at_the_epsilon_of_persons(self):
         settings = {"noise_grid": "stddev / 32", "most_rows_per_person": 3}
         ledger = PrivacyLedger(make_plan(**SETTINGS), settings)
         ledger.record(Updates(140))
@@ -229,6 +229,6 @@ class TestOwners:
 
     @each("owners", [[], 3, [[1], [2]], [1.5, 2.0], [None, "Meyer"], [["Meyer"], "Meyer"]])
     def test_owners_of_another_form(self, owners):
-        with pytest.raises(ValueError, match="Expected owners to be integers or strings") as raised:
+        with pytest.raises(ValueError, match="Owners must be integers or strings") as raised:
             check_rows_per_person(owners, 2)
         assert "Meyer" not in str(raised.value) and raised.value.__suppress_context__

@@ -118,7 +118,7 @@ def test_a_ledger_file_has_the_phases(ended, tmp_path):
         {"run": "a", "updates": 1, "mechanisms": [], "other": 1},
     ],
 )
-def test_no_phase_is_made_of_anything_else(fields):
+def test_invalid_fields_of_phases_are_rejected(fields):
     with pytest.raises((ValueError, TypeError)):
         dataclasses.replace(plan_of(SECOND), earlier=(fields,))
 
@@ -126,7 +126,7 @@ def test_no_phase_is_made_of_anything_else(fields):
 def test_a_run_that_may_go_on_is_refused(tmp_path):
     ledger = create_ledger(tmp_path / "first.jsonl", plan_of(FIRST))
     ledger.record(Updates(60))
-    with pytest.raises(ValueError, match="a run that has ended, got one with 60 of 100"):
+    with pytest.raises(ValueError, match="The run has not ended: 60 of its 100"):
         plan_of(SECOND, after=ledger)
     ledger.record(Finish())
     assert plan_of(SECOND, after=ledger).earlier_mechanisms == [(0.05, 1.2, 60)]
@@ -137,7 +137,7 @@ def test_a_run_that_may_go_on_is_refused(tmp_path):
     assert plan_of(SECOND, after=held).earlier_mechanisms == [FIRST]
 
 
-def test_what_is_known_against_a_phase_is_known_after_it(ended):
+def test_caveats_of_a_phase_carry_over_to_the_next(ended):
     first = ended(
         FIRST,
         "first",
@@ -249,9 +249,7 @@ class TestCommand:
         paths = [ended(FIRST).file.path, ended(SECOND, "second", delta=1e-6).file.path]
         with pytest.raises(SystemExit):
             main([f"--ledger={path}" for path in paths])
-        assert "Expected --delta with ledgers of several, got none, and 1e-06, 1e-05" in (
-            capsys.readouterr().err
-        )
+        assert "The ledgers have different deltas, 1e-06, 1e-05" in (capsys.readouterr().err)
         assert self.run(capsys, *paths, delta=1e-5)[0]["epsilon"] > 0
 
 

@@ -52,7 +52,7 @@ def test_exactly_one_of_budget_and_noise(given, got):
 
 
 def test_delta_comes_from_exactly_one_place():
-    with pytest.raises(ValueError, match="Expected no delta beside a budget"):
+    with pytest.raises(ValueError, match="Expected no delta in addition to a budget"):
         make_plan(**SIZES, budget=PrivacyBudget(1, 1e-5), delta=1e-5)
     with pytest.raises(ValueError, match="Expected delta with noise_multiplier"):
         make_plan(**SIZES, noise_multiplier=1.0)
@@ -111,7 +111,7 @@ def test_an_infinite_clip_needs_the_absence_of_noise(given):
 @pytest.mark.parametrize(
     "given", [{"noise_multiplier": 0, "delta": 1e-5}, {"budget": PrivacyBudget(math.inf, 1e-5)}]
 )
-def test_no_noise_no_guarantee(given):
+def test_zero_noise_has_no_guarantee(given):
     plan = make_plan(**{**SIZES, "l2_norm_clip": math.inf}, **given)
     assert plan.no_guarantee_because == ("the noise multiplier is 0",)
     assert plan.epsilon_after(1) == plan.claimed_epsilon_after(1) == math.inf

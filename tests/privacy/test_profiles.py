@@ -62,7 +62,7 @@ def test_mu_of_a_coin_that_lies_with_a_probability(epsilon):
 
 
 @each("mu", MUS)
-def test_what_the_accountants_give_is_never_too_small(mu):
+def test_profiles_of_accountants_are_never_too_small(mu):
     """By PLD it is near the closed form; by RDP alone it is valid and looser."""
     by_both = composed_profile(((1.0, 2 / mu, 4),), 1e-5)
     by_rdp = of_rdp(4 * rdp_of_update(1.0, 2 / mu))
@@ -94,7 +94,7 @@ def test_the_best_test_on_sampled_batches_reaches_the_rate():
         assert reached == pytest.approx(bound, abs=chance) and reached <= bound + chance
 
 
-def test_what_is_added_to_delta_counts():
+def test_additions_to_delta_count():
     plain, more = gaussian(0.5), plus(gaussian(0.5), 1e-3)
     assert true_positive_rate(more, 0.01) >= true_positive_rate(plain, 0.01) + 0.9e-3
     assert gaussian_mu(more) > gaussian_mu(plain)
@@ -102,7 +102,7 @@ def test_what_is_added_to_delta_counts():
     assert epsilon_at(more, 0.9e-3) == math.inf
 
 
-def test_nothing_was_released():
+def test_figures_before_any_release():
     assert true_positive_rate(of_nothing, 0.01) == pytest.approx(0.01)
     assert gaussian_mu(of_nothing) < 0.004
     assert epsilon_at(of_nothing, 1e-5) == 0

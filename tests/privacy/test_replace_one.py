@@ -32,7 +32,7 @@ def test_renyi_divergences_by_integration(rate, z):
 
 
 @pytest.mark.parametrize("z, updates", [(5.0, 1), (7.0, 100)])
-def test_whole_data_sets_are_gaussian_mechanisms_of_half_the_noise(z, updates):
+def test_full_batches_are_gaussian_with_half_the_noise(z, updates):
     for accountant in ("rdp", "pld"):
         plain = epsilon_of(dp_sgd_event(1, z / 2, updates), DELTA, accountant)
         found = replace_one_epsilon(1, z, updates, DELTA, accountant)
@@ -64,7 +64,7 @@ def test_measured_figures(rate, updates, z, epsilon):
     assert one_example_less < by_pld
 
 
-def test_no_noise_and_bad_arguments():
+def test_zero_noise_and_invalid_arguments():
     assert replace_one_epsilon(0.1, 0, 5, DELTA, "pld") == math.inf
     for settings in [(0, 1, 5, DELTA), (0.1, -1, 5, DELTA), (0.1, 1, 0, DELTA), (0.1, 1, 5, 1)]:
         with pytest.raises(ValueError, match="^Expected "):

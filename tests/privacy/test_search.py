@@ -69,7 +69,7 @@ def test_all_trials_composed_by_hand():
 
 
 @pytest.mark.parametrize("shape, mean", [(1.0, 64), (math.inf, 8)])
-def test_a_simulated_search_keeps_the_bound_and_breaks_that_of_one_trial(shape, mean):
+def test_simulated_search_exceeds_one_trial_but_keeps_its_bound(shape, mean):
     """A trial is a noised number, and its own score; the best of K of them is released."""
     rng, runs, delta = np.random.default_rng(1), 400_000, 0.05
     plan = SearchPlan(mean, shape, ((1.0, 1.0, 1),))
@@ -109,14 +109,14 @@ def _gaussian_epsilon(mu, delta):
 
 
 @pytest.mark.parametrize("shape", [None, 0.0, 1.0, math.inf])
-def test_trials_that_differ_cost_what_the_dearest_does_at_each_order(shape):
+def test_differing_trials_cost_the_largest_rdp_at_each_order(shape):
     many, large = (1.0, 9.0, 30), (1.0, 5.0, 8)
     alone = [SearchPlan(4, shape, (trial,)).epsilon(DELTA) for trial in (many, large)]
     both = SearchPlan(4, shape, (many, large)).epsilon(DELTA)
     assert both >= max(alone) * (1 - 1e-12)
 
 
-def test_what_a_trial_spent_beyond_its_plan_counts():
+def test_updates_of_a_trial_beyond_its_plan_count():
     plan = SearchPlan(4, math.inf, (FULL,))
     assert plan.epsilon(DELTA, [(1.0, 6.0, 10)]) == plan.epsilon(DELTA)
     assert plan.epsilon(DELTA, [(1.0, 6.0, 12)]) > plan.epsilon(DELTA)
@@ -162,7 +162,7 @@ def test_which_runs_a_search_covers():
         dict(score_noise_multiplier=0.0),
     ],
 )
-def test_what_is_no_search(fields):
+def test_invalid_search_plans_are_rejected(fields):
     with pytest.raises(ValueError, match="Expected"):
         SearchPlan(**{"expected_trials": 4, "shape": 1.0, "trials": (FULL,), **fields})
 
@@ -256,7 +256,7 @@ def test_lost_updates_are_of_those_that_the_search_has_planned():
 def test_a_search_is_recorded_once_and_not_replaced():
     ledger = trial()
     ledger.record(Search(SEARCH))
-    with pytest.raises(ValueError, match="Expected the search that the run is of"):
+    with pytest.raises(ValueError, match="Expected the search that the run belongs to"):
         ledger.record(Search(dataclasses.replace(SEARCH, expected_trials=4)))
     assert ledger.state.search == SEARCH
 

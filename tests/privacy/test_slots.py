@@ -96,7 +96,7 @@ def test_devices_get_as_many_physical_batches_each(n, size, updates, delta, phys
     delta=st.floats(1e-12, 0.1),
     physical=st.integers(1, 300),
 )
-def test_no_physical_batch_has_more_rows_than_one_for_all(n, share, updates, delta, physical):
+def test_physical_batches_have_at_most_the_rows_of_a_single_one(n, share, updates, delta, physical):
     """What the noise pays for rounding is computed for that one."""
     public = {"updates": updates, "delta": delta}
     whole = slots_for(n, share * n, **public)

@@ -92,16 +92,20 @@ def test_a_finished_run(accountant):
 @each(
     "recorded, first, relied_on",
     [
-        ([], "Unconfirmed: that the settings", "private data (which nobody has declared); and"),
+        (
+            [],
+            "Unconfirmed: that the settings",
+            "(not declared by the data holder); and",
+        ),
         (
             [Declaration("Jane Doe")],
             "Unconfirmed: that the settings",
-            "(which nobody has declared)",
+            "(not declared by the data holder)",
         ),
         (
             [Declaration(search="two runs before, on the same images")],
             "Unconfirmed: that the settings",
-            "(which nobody has declared)",
+            "(not declared by the data holder)",
         ),
         (
             [Declaration(search="two runs before", settings_used_private_data=True)],
@@ -121,7 +125,7 @@ def test_it_says_whether_anybody_answers_for_the_settings(recorded, first, relie
         ledger.record(entry)
     lines = summary(privacy_statement(ledger))
     assert first in lines[0] and relied_on in lines[6]
-    assert ("Unconfirmed" in lines[0]) == ("nobody" in lines[6])
+    assert ("Unconfirmed" in lines[0]) == ("not declared" in lines[6])
     assert ("Settings were chosen" in lines[0]) == ("is not covered" in lines[6])
 
 
@@ -203,7 +207,7 @@ def test_figures_for_attackers_include_what_is_added_to_delta():
     assert Figures(ledger).true_positive_rates[0.001] >= plain + 0.9e-8
 
 
-def test_what_the_data_holder_declares():
+def test_declarations_of_the_data_holder_are_stated():
     ledger = ledger_of(10)
     ledger.record(Declaration("Jane  Doe\n", "jane@example.org", "the best of 20 runs"))
     lines = summary(privacy_statement(ledger))
@@ -290,7 +294,7 @@ def test_independence_is_verified_where_nothing_was_only_tried(codes, verified):
     assert ("(not fully verified);" in line) != verified
 
 
-def test_nothing_refers_to_pages_that_come_with_the_code(examples):
+def test_statements_do_not_refer_to_files_of_the_code(examples):
     for text in examples.values():
         assert "docs/" not in text and ".md" not in text and ".py" not in text
     assert "docs/" not in inspect.getsource(caveats)
@@ -347,7 +351,7 @@ def test_an_unfinished_run_has_the_whole_plan_for_persons_too():
     assert f"(rounded up), for a person {whole}." in privacy_statement(ledger)
 
 
-def test_persons_who_are_not_protected_or_whose_epsilon_is_not_known():
+def test_persons_without_protection_or_known_epsilon():
     many = with_settings(most_rows_per_person=400)
     assert "A person who owns 400 of them is not protected." in summary(privacy_statement(many))[2]
     ledger = PrivacyLedger(make_plan(**SETTINGS), {"most_rows_per_person": 3})
@@ -521,7 +525,7 @@ OF_NOISE = re.compile(r"(\S+) for noise rounded to a grid")
 
 @pytest.mark.parametrize("generator", ["philox", "shake256", "fast", None])
 @pytest.mark.parametrize("engine", ["book_keeping", "tfp_model"])
-def test_batches_that_do_not_fit_are_added_to_delta_whatever_draws_the_noise(generator, engine):
+def test_batches_that_do_not_fit_add_to_delta_for_each_generator(generator, engine):
     """A thousandth of delta a run, and what the noise adds only where it lies on a grid."""
     settings = {"engine": engine}
     if generator is not None:
@@ -551,7 +555,7 @@ def test_all_trials_of_a_search_have_batches(shape):
     assert float(OF_SLOTS.search(parts)[1]) == pytest.approx(20 * 1e-8, rel=1e-3)
 
 
-def test_answers_that_may_have_decided_when_to_stop_are_those_of_the_plan():
+def test_statement_names_the_epsilon_of_all_planned_answers():
     def text(**settings):
         for _ in range(3):
             query = dict(noise_multiplier=20.0, examples=5000, **settings)
@@ -649,7 +653,7 @@ def test_noise_without_a_grid_tells_sums_apart(grid):
 
 
 @pytest.mark.parametrize("rounding", [None, 0.01234])
-def test_what_rounding_does_to_the_sums_is_paid_for_or_not_covered(rounding):
+def test_rounding_of_sums_is_in_the_noise_or_not_covered(rounding):
     settings = {"noise_generator": "philox", "noise_grid": "stddev / 32", "sum_rounding": rounding}
     ledger = PrivacyLedger(make_plan(**SETTINGS), settings)
     ledger.record(Updates(2))

@@ -208,7 +208,7 @@ def test_persons_who_are_not_protected():
     assert found["person"]["true_positive_rates"]["0.01"] > 0.99
 
 
-def test_nothing_was_released():
+def test_figures_before_any_release():
     found = plain(statement_json(ledger_of(0)))
     assert found["guarantee"]["epsilon"] == 0 and math.isfinite(found["guarantee"]["gaussian_mu"])
 

@@ -26,7 +26,7 @@ class TestGaussianMu:
         below = np.exp(epsilon + stats.norm.logcdf(-mu / 2 - epsilon / mu))
         assert above - below == pytest.approx(delta, rel=1e-5)
 
-    def test_of_no_privacy(self):
+    def test_mu_is_infinite_without_privacy(self):
         assert gaussian_mu(math.inf, 1e-5) == math.inf
 
 
@@ -41,7 +41,7 @@ class TestSpendsTheBudget:
         assert plan.accountant == "pld" and plan.guarantee_holds
         assert 1 <= plan.expected_batch_size <= num_examples
 
-    def test_of_persons(self):
+    def test_plans_for_persons_count_persons(self):
         plan = suggest_plan(budget=budget(), num_examples=300, most_per_person=4).plan
         assert plan.unit == "person" and plan.num_examples == 300
 
@@ -137,7 +137,7 @@ class TestCommand:
         assert lines[0].startswith(f"expected_batch_size = {plan.expected_batch_size}: ")
         assert lines[3].startswith(f"noise_multiplier = {plan.noise_multiplier}: ")
 
-    def test_as_json(self, capsys):
+    def test_json_holds_values_and_reasons(self, capsys):
         main([*self.FLAGS, "--steps=50", "--json"])
         values = json.loads(capsys.readouterr().out)
         assert values["steps"] == 50 and values["reasons"]["steps"] == "as given"
@@ -145,10 +145,10 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("flags", "message"),
         [
-            (("--suggest", "--num_examples=60", "--delta=1e-5"), "with --epsilon"),
+            (("--suggest", "--num_examples=60", "--delta=1e-5"), "needs --epsilon"),
             (("--suggest", "--epsilon=1", "--delta=1e-5"), "and --num_examples"),
-            ((*FLAGS, "--accountant=rdp"), "without --accountant"),
-            ((*FLAGS, "--sampling_rate=0.1"), "without --sampling_rate"),
+            ((*FLAGS, "--accountant=rdp"), "combined with --accountant"),
+            ((*FLAGS, "--sampling_rate=0.1"), "combined with --sampling_rate"),
             (FLAGS[:3], "--delta"),
         ],
     )

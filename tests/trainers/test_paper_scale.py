@@ -26,18 +26,18 @@ def test_all_that_is_stated_is_the_papers(model):
     assert theirs.experiment == ours.experiment and theirs.cell == ours.cell
 
 
-def test_nothing_is_called_smaller_where_all_is_stated():
+def test_full_paper_scale_is_not_called_reduced():
     _, theirs = at_both(klause.spec, "cifar10", "resnet9", 7.42)
     assert theirs.epochs == EPOCHS["cifar10"] and theirs.reduced == ""
 
 
-def test_what_is_not_stated_stays_ours_and_is_said():
+def test_unstated_settings_stay_ours_and_are_named():
     ours, theirs = at_both(klause.spec, "cifar10", "wrn_16_4", 7.42)
     assert theirs.epochs == ours.epochs and "length of De et al." in theirs.reduced
     assert "the paper's; what it does not state is as in our own cell" in theirs.search
 
 
-def test_what_is_given_stays():
+def test_given_settings_override_the_paper():
     settings = dict(epochs=3, learning_rate=0.25, physical_batch_size=7)
     _, theirs = at_both(klause.spec, "cifar10", "resnet9", 7.42, **settings)
     assert {name: getattr(theirs, name) for name in settings} == settings
@@ -73,7 +73,7 @@ def test_networks_of_words_stop_early_and_halve_their_rate():
     assert (images.plateau, images.early_stopping) == ("none", None)
 
 
-def test_of_the_paper_on_variational_dropout():
+def test_scale_of_the_paper_on_variational_dropout():
     _, theirs = at_both(ermis.spec, "mnist", "dpvd", 1.0)
     assert (theirs.epochs, theirs.expected_batch_size, theirs.learning_rate) == (200, 600, 0.1)
 

@@ -43,7 +43,7 @@ def a_spec(**fields):
         ({"reduced": "said before"}, {"epochs": 3}, "said before"),
     ],
 )  # fmt: skip
-def test_what_differs_is_said(fields, theirs, said):
+def test_differences_of_scale_are_named(fields, theirs, said):
     assert with_scale(a_spec(**fields), theirs).reduced == said
 
 

@@ -93,7 +93,7 @@ def test_a_cell_of_a_toy_paper_is_trained_recorded_and_shown(toy_paper, tiny_dat
     assert "| mlp |" in tables.experiment_table([record])
 
 
-def test_a_kind_of_run_that_says_nothing_of_privacy_has_no_guarantee(toy_paper, tiny_data):
+def test_run_kinds_without_privacy_have_no_guarantee(toy_paper, tiny_data):
     record = registry.run_cell(toy_paper[0], data=tiny_data, echo=lambda line: None).record
     assert record["guarantee_holds"] is False and record["no_guarantee_because"]
     assert [record[f"epsilon{which}"] for which in ("", "_rdp", "_pld")] == [INF] * 3

@@ -42,7 +42,7 @@ def test_all_rows_that_fit_and_none_more(of_row, fixed, limit):
         assert found == 100_000 or megabytes(found + 1) > limit - 1e-6
 
 
-def test_no_more_rows_than_an_update_has():
+def test_rows_at_once_are_at_most_those_of_an_update():
     trial, rows = tried(lambda n: 0.001 * n)
     assert most_by_growing(trial, 1_000.0, 40) == 40 and rows == [1, 8, 40]
 
@@ -51,7 +51,7 @@ def test_memory_that_does_not_grow_is_enough_for_all():
     assert most_by_growing(lambda n: 20.0, 100.0, 1_000) == 1_000
 
 
-def test_what_grows_slower_later_is_not_overestimated():
+def test_slower_growth_with_more_rows_is_not_overestimated():
     """Blocks and chunks of rows have sizes that more rows do not change."""
 
     def megabytes(rows):
@@ -62,12 +62,12 @@ def test_what_grows_slower_later_is_not_overestimated():
 
 
 def test_one_row_has_to_fit():
-    expected = "memory for .* one row at least, got too little: one takes 300 MB, and 200 MB are"
+    expected = "too little memory for .* single row: one takes 300 MB, and 200 MB are"
     with pytest.raises(ValueError, match=expected):
         most_by_growing(lambda n: 300.0, 200.0, 8)
-    with pytest.raises(ValueError, match="one takes 300 MB, and 0 MB are left. Take a smaller"):
+    with pytest.raises(ValueError, match="one takes 300 MB, and 0 MB are left. Use a smaller"):
         most_by_growing(lambda n: 300.0, -200.0, 8)
-    with pytest.raises(ValueError, match="one row at least, .* the GPU has none left for one"):
+    with pytest.raises(ValueError, match="a single row: the GPU has none left for one"):
         most_by_halving(lambda n: False, 100)
 
 
@@ -131,7 +131,7 @@ def test_enough_memory_is_for_the_whole_lot(build, private, left, of_rows):
     auto = private(build(), physical_batch_size="auto", **PLAN)
     assert auto.slots == private(build(), **PLAN).slots
     left(2.0)
-    with pytest.raises(ValueError, match="Expected memory for the clipped sum of one row at least"):
+    with pytest.raises(ValueError, match="too little memory for the clipped sum of a single row"):
         private(build(), physical_batch_size="auto", **PLAN)
 
 
@@ -167,7 +167,7 @@ def test_a_resumed_run_has_the_rows_that_it_began_with(
         left(free)
         again = private(build(), resume=True, **settings)
         assert again.slots == first.slots and not of_rows
-        assert "rows at once, with which the run began. An" in capsys.readouterr().out
+        assert "rows at once, with which the run started. An" in capsys.readouterr().out
         again.ledger.close()
     # A run that died before its first update begins.
     left(10_000.0)
@@ -198,7 +198,7 @@ def test_a_gpu_is_tried_with_what_an_update_needs_besides(build, private, monkey
     assert found.slots.rows <= 40
     slots = 1 * rows[0]
     assert [round(64 * 39 + 4 * slots * 4 * (5 + 3))] in besides, "39 weights, rows of 5 and 3"
-    assert "rows at once, which the GPU had memory for. An update" in capsys.readouterr().out
+    assert "rows at once, for which the GPU had memory. An update" in capsys.readouterr().out
 
 
 class Counting(keras.layers.Layer):
@@ -244,7 +244,7 @@ def test_a_trial_measures_what_the_rows_take(private):
 
 
 @needs_peak
-def test_what_is_found_trains(build, private, data, public, cross_entropy, left):
+def test_the_found_number_of_rows_trains(build, private, data, public, cross_entropy, left):
     left(3_000.0)
     settings = dict(physical_batch_size="auto", public_batch=public)
     made = private(build("functional", "public_batch"), **settings)
@@ -268,7 +268,7 @@ def test_inputs_of_unknown_sizes_are_refused(build, private, left, of_rows):
 
 def test_systems_that_do_not_say_are_refused(build, private, monkeypatch):
     monkeypatch.setattr(memory, "is_measurable", lambda: False)
-    with pytest.raises(ValueError, match="Expected Linux or a GPU .* Pass a number"):
+    with pytest.raises(ValueError, match="needs Linux or a GPU.* Pass a number"):
         private(build(), physical_batch_size="auto", **PLAN)
 
 

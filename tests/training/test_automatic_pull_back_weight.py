@@ -86,7 +86,7 @@ def test_small_variances_need_a_large_weight():
         (keras.Sequential([keras.Input((5,)), keras.layers.Dense(2)]), "auto", 1.0),
     ],
 )
-def test_what_it_is_where_nothing_is_to_be_found(model, asked, weight):
+def test_weight_in_models_without_a_pull_back(model, asked, weight):
     assert settled(model, asked) == weight
 
 

@@ -208,7 +208,7 @@ def test_keras_decides_nothing_about_xla():
     assert made.jit_compile is False
 
 
-def test_no_batch_is_drawn_to_learn_shapes():
+def test_shapes_are_known_without_drawing_a_batch():
     """A model that `fit` builds begins with the first batch, as one that was built before."""
     ends = []
     for inputs in ([keras.Input((6,))], []):
@@ -233,7 +233,7 @@ class TestASubclassThatSaysItIsBuilt:
         before.fit(X, Y, verbose=0)
         assert before.ledger.updates == STEPS and len(model.trainable_variables) == 6
 
-    def test_no_variables_of_its_own_are_made_twice(self):
+    def test_own_variables_are_made_once(self):
         class WithToken(Classifier):
             def build(self, shape):
                 self.token = self.add_weight(name="token", shape=(shape[-1],))
@@ -247,7 +247,7 @@ class TestASubclassThatSaysItIsBuilt:
         trained(model, engine="per_example")
         assert len(model.trainable_variables) == 7
 
-    def test_of_unknown_inputs_it_is_refused(self):
+    def test_subclasses_with_unbuilt_layers_are_rejected(self):
         model = Classifier()
         model.built = True
         with pytest.raises(ValueError, match=r"layers that are not: \['gated.*Call it on a batch"):

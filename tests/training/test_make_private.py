@@ -36,7 +36,7 @@ def test_the_norm_is_that_of_the_plan(build, plan):
     clipping = make_private(build(), plan(), clipping=same)._update.clipping
     assert (clipping.grouping, clipping.function) == ("per_layer", "automatic")
     assert clipping.loss_scale == 8.0
-    with pytest.raises(ValueError, match="with the plan's 0.7, got 0.8. The noise goes by"):
+    with pytest.raises(ValueError, match="with the plan's 0.7, got 0.8. The noise is scaled"):
         make_private(build(), plan(), clipping=Clipping(0.8))
 
 
@@ -146,11 +146,11 @@ def test_switched_off_eager_execution_is_named(call, tmp_path):
         [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, timeout=120
     )
     last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("ValueError: Expected TensorFlow with eager execution"), last
+    assert last.startswith("ValueError: Eager execution is switched off"), last
     assert "disable_eager_execution()" in last
 
 
-def test_what_is_declared_is_stated(build, plan, tmp_path):
+def test_declarations_are_in_the_statement(build, plan, tmp_path):
     jane = Declaration("Jane Doe", "jane@example.org")
     private = make_private(
         build(), plan(), run_dir=tmp_path, most_rows_per_person=3, declaration=jane

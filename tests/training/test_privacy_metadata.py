@@ -198,7 +198,7 @@ def test_files_that_keras_does_not_load_stay_as_they_are(tmp_path):
     assert path.read_bytes() == b"08 of another format"
 
 
-def test_what_a_run_of_this_process_began_with_is_not_forgotten(tmp_path):
+def test_origins_of_runs_in_this_process_are_kept(tmp_path):
     trained(model(), convert="frozen").save(tmp_path / "1.keras")
     in_a_new_process()
     second = trained(tmp_path / "1.keras", convert="frozen")
@@ -253,7 +253,7 @@ def test_a_part_of_the_model_is_known_again(tmp_path):
     assert "1.keras" in made_private(part).privacy_statement()
 
 
-def test_what_was_frozen_was_not_trained(tmp_path):
+def test_frozen_layers_have_no_private_origin(tmp_path):
     imported = model()
     kernel = imported.get_layer("first").get_weights()
     trained(imported, convert={"trainable": "head"}).save(tmp_path / "1.keras")

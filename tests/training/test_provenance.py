@@ -110,7 +110,7 @@ def test_interventions_are_counted_in_one_sentence(trained, tmp_path):
     assert "the weights of this run were replaced (4 times in total)" in statement(again)
 
 
-def test_weights_of_another_private_run_are_named_when_they_are_put_in(trained, tmp_path):
+def test_weights_of_another_private_run_are_named_when_set(trained, tmp_path):
     other, private = trained(), trained()
     other.save_weights(str(tmp_path / "other.weights.h5"))
     private.load_weights(str(tmp_path / "other.weights.h5"))
@@ -329,7 +329,7 @@ class TestAtTheStart:
         text = statement(made(trained().model, convert="group"))
         assert "another private model had trained them" in text
 
-    def test_layers_that_were_frozen_after_training_are_in_the_metadata(self, trained):
+    def test_layers_frozen_after_training_are_in_the_metadata(self, trained):
         private = trained()
         before = private.privacy_metadata()
         private.model.trainable = False
@@ -352,7 +352,7 @@ class TestAtTheStart:
             model.set_weights([w + 1 for w in model.get_weights()])
         private.fit(*data, epochs=1, verbose=0)
         text = statement(private)
-        assert "weights that the run began with, unless they were drawn at random" in text
+        assert "Data that trained the initial weights, if these were not drawn at random" in text
         assert (ELSEWHERE in text) == (how != "set_weights")
 
     def test_a_plan_that_was_tried_out_is_no_training(self, build, private):

@@ -179,12 +179,12 @@ def test_public_rows_are_compared_with_all_examples():
         fitted(Source(X, Y), private=private)
 
 
-def test_what_a_source_cannot_be_combined_with():
+def test_arguments_that_exclude_a_source_are_rejected():
     with pytest.raises(ValueError, match="in the examples of a source"):
         fitted(Source(X), Y)
-    with pytest.raises(ValueError, match="Expected targets beside class_weight"):
+    with pytest.raises(ValueError, match="class_weight needs targets"):
         fitted(Source(X, Y), class_weight={0: 1.0, 1: 1.0, 2: 2.0})
-    with pytest.raises(ValueError, match="Expected targets, got none"):
+    with pytest.raises(ValueError, match="There are no targets"):
         fitted(Source(X))
     with pytest.raises(ValueError, match="num_examples"):
         fitted(Source(X[:50], Y[:50]))

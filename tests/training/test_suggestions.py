@@ -47,7 +47,7 @@ class TestThreeArguments:
         rate = suggested_rate(private.model, private.plan, name)
         assert schedule["initial_learning_rate"] == pytest.approx(rate)
 
-    def test_what_is_given_is_kept(self):
+    def test_given_settings_are_kept(self):
         given = {
             "clipping": Clipping(grouping="per_layer"),
             "views": Views(multiplicity=2),
@@ -78,7 +78,7 @@ class TestThreeArguments:
         private.compile("adagrad", loss())
         assert float(private.optimizer.learning_rate) == pytest.approx(1e-3)
 
-    def test_of_a_plan_are_not_suggested(self):
+    def test_settings_of_a_given_plan_are_not_suggested(self):
         plan = tfdpnorm.make_plan(
             num_examples=N, expected_batch_size=20, epochs=2, l2_norm_clip=1.0, budget=BUDGET
         )
@@ -116,7 +116,7 @@ class TestThreeArguments:
 
     def test_a_model_without_weights_is_refused(self):
         model = keras.Sequential([keras.layers.Dense(3)])
-        with pytest.raises(ValueError, match="Expected a built model"):
+        with pytest.raises(ValueError, match="The model has no weights yet"):
             make_private(model, budget=BUDGET, num_examples=N)
 
     def test_a_run_is_resumed(self, data, tmp_path):
@@ -229,15 +229,15 @@ class TestRate:
         plan = dataclasses.replace(self.PLAN, noise_multiplier=0.0)
         assert all(0 < suggested_rate(mlp(), plan, name) < 100 for name in OPTIMIZERS)
 
-    def test_what_has_no_rate_is_refused(self):
+    def test_models_without_a_suggested_rate_are_rejected(self):
         inputs = keras.Input((4,))
         bare = keras.Model(inputs, keras.layers.LayerNormalization()(inputs))
-        with pytest.raises(ValueError, match="with kernels to train"):
+        with pytest.raises(ValueError, match="no kernels to train"):
             suggested_rate(bare, self.PLAN)
         with pytest.raises(ValueError, match="Expected optimizer"):
             suggested_rate(mlp(), self.PLAN, "adagrad")
 
-    def test_of_a_private_model_with_a_plan(self, data):
+    def test_suggested_rate_of_a_private_model_with_a_plan(self, data):
         private = make_private(mlp(), self.PLAN)
         optimizer = tfdpnorm.suggested_optimizer(private, "adam")
         with warnings.catch_warnings():
@@ -262,7 +262,7 @@ class TestWarns:
         return suggested_rate(mlp(), plan, name)
 
     @pytest.mark.parametrize(("factor", "word"), [(0.05, "small"), (0.5, None), (30, "large")])
-    def test_of_rates(self, factor, word):
+    def test_unusual_rates_are_warned_of(self, factor, word):
         found = self.compiled(keras.optimizers.SGD(self.usual() * factor, momentum=0.9))
         assert [word in sentence for sentence in found] == ([True] if word else [])
 
@@ -270,19 +270,19 @@ class TestWarns:
         assert not self.compiled(keras.optimizers.SGD(self.usual() * 30))
         assert self.compiled(keras.optimizers.SGD(self.usual() * 30, momentum=0.9))
 
-    def test_of_rates_of_schedules(self):
+    def test_unusual_rates_of_schedules_are_warned_of(self):
         schedule = keras.optimizers.schedules.CosineDecay(self.usual("adam") / 50, 40)
         (found,) = self.compiled(keras.optimizers.Adam(schedule))
         assert "small for adam" in found
 
-    def test_of_small_lots(self):
+    def test_small_batches_are_warned_of(self):
         rate = keras.optimizers.SGD(0.1)
         assert any(
             "Batches of 1 are small" in s
             for s in self.compiled(rate, expected_batch_size=1, budget=PrivacyBudget(8.0, 1e-3))
         )
 
-    def test_of_dropout_once(self):
+    def test_dropout_is_warned_of_once(self):
         inputs = keras.Input((4,))
         hidden = keras.layers.Dropout(0.5, name="drop")(keras.layers.Dense(8)(inputs))
         model = keras.Model(inputs, keras.layers.Dense(3)(hidden))

@@ -56,19 +56,19 @@ def test_every_input_gets_its_rows():
         (
             lambda: keras.Sequential([keras.Input((None, 5)), layers.LSTM(3)]),
             "synthetic",
-            "an input of known shape.*Make the rows by",
+            "an input of known shape.*Make the rows with",
         ),
         (
             lambda: keras.Sequential([layers.Dense(3)]),
             "synthetic",
-            "a model whose inputs are known.*not built",
+            "The inputs of the model are unknown",
         ),
         (
             lambda: keras.Sequential(
                 [keras.Input((5,), dtype="int32"), layers.Rescaling(0.1), layers.Dense(3)]
             ),
             "synthetic",
-            "a model with an embedding",
+            "has no embedding",
         ),
         (
             lambda: keras.Sequential(
@@ -79,7 +79,7 @@ def test_every_input_gets_its_rows():
         ),
     ],
 )
-def test_what_no_rows_can_be_made_for_is_refused(model, asked, match):
+def test_inputs_without_synthetic_rows_are_rejected(model, asked, match):
     with pytest.raises(ValueError, match=match):
         synthetic_batch(model(), asked)
 

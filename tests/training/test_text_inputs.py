@@ -75,7 +75,7 @@ def test_the_advice_for_a_feature_space_is_one_that_it_takes():
         {"a": FeatureSpace.string_categorical()},
         {"b": FeatureSpace.float_normalized()},
     ):
-        with pytest.raises(ValueError, match=r"In a FeatureSpace .*string_hashed\(num_bins=...\)"):
+        with pytest.raises(ValueError, match=r"In a FeatureSpace, .*string_hashed\(num_bins=...\)"):
             fitted(of_features(**features), {name: TEXTS for name in features})
     model = of_features(
         a=FeatureSpace.string_hashed(num_bins=8), b=FeatureSpace.float_rescaled(scale=0.1)
@@ -93,7 +93,7 @@ def test_texts_for_a_model_of_numbers_are_named_with_what_works():
 @pytest.mark.parametrize("made", [lambda d: d, lambda d: d.batch(4), iter], ids=range(3))
 def test_data_that_are_no_arrays_are_named_with_what_works(made):
     dataset = tf.data.Dataset.from_tensor_slices((NUMBERS, Y))
-    with pytest.raises(TypeError, match="drawn by their numbers"):
+    with pytest.raises(TypeError, match="drawn by index"):
         poisson_batches(made(dataset), expected_batch_size=4)
     x, y = next(dataset.batch(40).as_numpy_iterator())  # as it says
     np.testing.assert_array_equal(x, NUMBERS)

@@ -131,7 +131,7 @@ def test_a_worker_of_another_search_is_refused(run, tuner, data, draw, monkeypat
         worker = tuner(budget=PrivacyBudget(2.0 if other == "epsilon" else 3.0, 1e-5))
         validation = data.other if other == "epsilon" else tuple(x[::-1] for x in data.other)
         monkeypatch.setattr(private_tuner, "is_worker", lambda: True)
-        with pytest.raises(ValueError, match="epsilon is 3.0 there and 2.0 here|got others: its"):
+        with pytest.raises(ValueError, match="epsilon is 3.0 there and 2.0 here|began: its"):
             run(worker, validation_data=validation)
 
 
@@ -157,7 +157,7 @@ def test_a_worker_does_not_give_out_trials(tuner, draw, monkeypatch):
         monkeypatch.setenv(f"KERASTUNER_{name}", value)
     worker = tuner()
     for ask in (worker.get_best_trials, worker.get_best_models, worker.get_best_hyperparameters):
-        with pytest.raises(ValueError, match="in the chief's process, got a worker"):
+        with pytest.raises(ValueError, match="A worker does not have the trials"):
             ask()
 
 

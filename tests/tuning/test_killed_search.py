@@ -37,7 +37,7 @@ def check_whole(folder, tuner, before):
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_nothing_is_lost_or_made_twice(tuner, run, tmp_path, point):
+def test_killed_searches_lose_and_repeat_nothing(tuner, run, tmp_path, point):
     folder = tmp_path / NAME
     options = dict(project_name=NAME, expected_trials=3)
 
@@ -67,9 +67,7 @@ def _values(text):
 
 
 @pytest.mark.filterwarnings("ignore:A trial has failed")
-def test_a_score_that_was_asked_for_and_lost_is_not_asked_for_again(
-    tuner, run, draw, tmp_path, monkeypatch
-):
+def test_lost_scores_are_not_queried_again(tuner, run, draw, tmp_path, monkeypatch):
     def killed(name, value):
         raise Killed
 

@@ -1,4 +1,4 @@
-"""What a trained model is like: curvature of its loss, scale of its activations.
+"""Properties of a trained model: curvature of its loss, scale of its activations.
 
 Nothing here is private: it reads whatever data it is given, and its results depend on them.
 """

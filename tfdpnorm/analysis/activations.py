@@ -33,7 +33,7 @@ class Moments(NamedTuple):
 
 
 class BlockActivations(NamedTuple):
-    """`Moments` of what Klause et al. (2022), Figure 1, call V_R, V_F and V_A.
+    """`Moments` of V_R, V_F and V_A in the terms of Klause et al. (2022), Figure 1.
 
     Attributes:
         residual: V_R, the residual (skip) path.
@@ -97,12 +97,12 @@ def block_activations(
     name = layer if isinstance(layer, str) else layer.name
     if name not in known:
         raise ValueError(
-            f"Expected a layer that adds up the paths of a residual block, got {name!r}. In model "
+            f"Expected a layer that adds the paths of a residual block, got {name!r}. In model "
             f"{model.name!r} they are: {', '.join(known) or 'none'}."
         )
     rows = len(tf.nest.flatten(x)[0])
     if not rows:
-        raise ValueError("Expected rows, got none.")
+        raise ValueError("There are no rows to summarise. Pass at least one.")
     arguments.integer("batch_size", batch_size, at_least=1)
     convolutional, residual = known[name].input
     paths = keras.Model(model.inputs, [residual, convolutional, known[name].output])

@@ -45,8 +45,8 @@ class Hessian:
         products: How many products have been computed.
 
     Raises:
-        ValueError: without rows or variables, for a batch size below 1, for what are no arrays of
-            one length, or a loss that is no function or gives anything but a number for each row.
+        ValueError: without rows or variables, for a batch size below 1, for values that are not
+            arrays of one length, or a loss that does not give one number for each row.
     """
 
     MOST_ASYMMETRY = 1e-3
@@ -156,10 +156,10 @@ class Hessian:
 def _check(x, y, loss):
     leaves = tf.nest.flatten((x, y))
     if not all(hasattr(leaf, "shape") and len(leaf.shape) for leaf in leaves):
-        raise ValueError("Expected x and y to be arrays [rows, ...], got others. Use np.asarray.")
+        raise ValueError("x and y are not arrays [rows, ...]. Convert them with np.asarray.")
     if len({len(leaf) for leaf in leaves}) > 1:
         raise ValueError(
-            f"Expected x and y with as many rows, got {[len(leaf) for leaf in leaves]}."
+            f"Expected x and y with equally many rows, got {[len(leaf) for leaf in leaves]}."
         )
     if not callable(loss):
         raise ValueError(

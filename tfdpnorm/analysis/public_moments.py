@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class LayerMismatch(NamedTuple):
-    """What the inputs of a `PublicBatchNormalization` have in common on public and private rows.
+    """How the inputs of a `PublicBatchNormalization` compare between public and private rows.
 
     Attributes:
         layer: Name of the layer.

@@ -42,7 +42,7 @@ class Estimate(NamedTuple):
 
 
 class RitzValues(NamedTuple):
-    """What a number of Lanczos steps from one random vector knows of a spectrum.
+    """The estimate of a spectrum from a number of Lanczos steps with one random vector.
 
     Attributes:
         values: [steps], ascending. The outer ones are close to eigenvalues, the inner ones stand
@@ -138,7 +138,7 @@ def extreme_eigenvalues(
         if arguments.integer(name, count, at_least=0) > most:
             raise ValueError(
                 f"Expected {name} of at most {most} for a matrix of size {matrix.size}, got "
-                f"{count}. lanczos() has all eigenvalues of a small one."
+                f"{count}. For a small matrix, lanczos() finds all eigenvalues."
             )
     operator = LinearOperator((matrix.size,) * 2, matvec=matrix.product, dtype=np.float64)
     start = np.random.default_rng(seed).normal(size=matrix.size)

@@ -179,7 +179,7 @@ class CanaryScores(keras.callbacks.Callback):
 
 
 class CanaryAudit(NamedTuple):
-    """What one run revealed.
+    """The result of an audit with canaries in one run.
 
     Attributes:
         canaries: m.
@@ -269,6 +269,6 @@ def plain_rate(optimizer):
     if settings["name"].lower() != "sgd" or settings.get("momentum") or not np.isscalar(rate):
         raise ValueError(
             "Expected plain SGD at a constant learning rate, whose updates are the released sums "
-            f"times a number, got {settings}. Compile with tf.keras.optimizers.SGD(rate)."
+            f"times a constant, got {settings}. Compile with tf.keras.optimizers.SGD(rate)."
         )
     return float(rate)

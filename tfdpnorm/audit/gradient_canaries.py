@@ -144,7 +144,7 @@ class TableScores(keras.callbacks.Callback):
 
 
 class GradientCanaryAudit(NamedTuple):
-    """What one training revealed of its gradient canaries.
+    """The result of an audit with gradient canaries in one training.
 
     Attributes:
         canaries: m.
@@ -224,7 +224,7 @@ def audit_gradient_canaries(scores, included, *, guesses, claimed_epsilon, famil
 
 
 def log_likelihood_ratio(y, rate, noise):
-    """What an update's number says for the presence of a canary, against its absence.
+    """The log-likelihood ratio of a canary's presence and absence, given an update's number.
 
     Args:
         y: Array of numbers that updates released, in C.

@@ -1,6 +1,6 @@
 """Lower bounds on epsilon from the success of an attacker.
 
-An (epsilon, delta)-DP mechanism limits how well anybody can distinguish two neighbouring data sets.
+An (epsilon, delta)-DP mechanism limits how well an attacker can distinguish neighbouring data sets.
 Counting an attacker's successes therefore bounds epsilon from below, with a confidence. A low bound
 proves nothing: another attack may do better.
 """
@@ -178,7 +178,7 @@ def one_run_epsilon_lower_bound(canaries, guesses, correct, *, delta, confidence
 
     Args:
         canaries: m.
-        guesses: r, fixed before anybody looks at the coins.
+        guesses: r, fixed before the coins are looked at.
         correct: v.
         delta: The delta of the claim that is audited.
         confidence: Probability that the bound is not above the true epsilon.

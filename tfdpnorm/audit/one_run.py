@@ -65,7 +65,7 @@ def f_dp_epsilon_lower_bound(family, canaries, guesses, correct, *, confidence=0
     Args:
         family: `DPSGDFamily`, or another with `curve(leak)` and `epsilon(leak)`.
         canaries: m.
-        guesses: r, fixed before anybody looks at the coins.
+        guesses: r, fixed before the coins are looked at.
         correct: v.
         confidence: Probability that the bound is not above the true epsilon, if the mechanism's
             curve is one of the family's, or above one of them with the true epsilon.

@@ -18,7 +18,7 @@ from tfdpnorm.privacy.accountants import dp_sgd_event
 
 
 class EpsilonAudit(NamedTuple):
-    """What an audit found.
+    """The result of an audit.
 
     Attributes:
         claimed_epsilon: What the accountant says, whether or not a guarantee holds.
@@ -123,7 +123,7 @@ def training_step_samples(private, lot, direction, count):
     """Runs the training step repeatedly from the same weights, and projects its updates.
 
     **Not private**: every run is one more release of the same batch, and none is in the ledger.
-    Afterwards the weights and the optimizer's state are what they were.
+    Afterwards the weights and the optimizer's state are unchanged.
 
     Args:
         private: A compiled `tfdpnorm.PrivateModel`.
@@ -136,7 +136,7 @@ def training_step_samples(private, lot, direction, count):
     """
     trained = trainable_variables(private.model)
     private.optimizer.build(trained)
-    # The others too: running averages are part of what a step releases.
+    # The others too: a step also releases running averages.
     others = raw(list(private.model.non_trainable_variables))
     restored = [*trained, *others, *private.optimizer.variables]
     kept = [tf.identity(v) for v in restored]

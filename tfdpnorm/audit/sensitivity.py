@@ -94,8 +94,8 @@ class ClippedSums:
             if apart <= allowed:
                 return
         raise ValueError(
-            "Expected a clipped sum that can be repeated, got two over the same batch that are "
-            f"{apart:.3g} apart. Draw random numbers by TensorFlow's ops or Keras layers only."
+            f"The clipped sum cannot be repeated: two over the same batch are {apart:.3g} apart. "
+            "Draw random numbers only with TensorFlow's ops or Keras layers."
         )
 
     def _repeated(self, lot):

@@ -54,7 +54,7 @@ def checked_trainable(trainable):
     """Returns `trainable` as a list of patterns, or as the number of last layers; None for all.
 
     Raises:
-        ValueError: for what `freeze` does not take.
+        ValueError: for values that `freeze` does not support.
     """
     if trainable == "all":
         return None
@@ -81,8 +81,8 @@ def check_last(number, there):
     """
     if number > there:
         raise ValueError(
-            f"Expected trainable to be last:{there} or fewer, got last:{number}: there are no more "
-            'layers that have weights. For all of them, pass "all".'
+            f"Expected trainable to be last:{there} or less, got last:{number}: no more layers "
+            'have weights. For all of them, pass "all".'
         )
 
 

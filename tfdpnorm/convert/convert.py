@@ -1,4 +1,4 @@
-"""Keras models in files, by whatever Keras of version 2 wrote them."""
+"""Loading Keras models, and converting them for private training."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 def load_model(
     model: keras.Model | str | os.PathLike, custom_objects: dict[str, Any] | None = None
 ) -> keras.Model:
-    """Returns a Keras model that is given as such or as a file; loaded ones are not compiled.
+    """Returns a Keras model, loaded from a file if a path is given.
 
-    A file can hold code, in Lambda layers of the HDF5 format for one: load those you trust. If a
-    private run of this library wrote it, statements of runs that train it further name that run.
+    A file can hold code, for instance in Lambda layers of the HDF5 format: load only trusted files.
+    If a private run of this library wrote it, statements of later runs that train it name that run.
 
     Args:
         model: A Keras model; or the path of a `.keras` file (with Keras 3 also one of Keras 2), of
@@ -61,13 +61,12 @@ def load_model(
         )
     path = pathlib.Path(model)
     if not path.exists():
-        raise FileNotFoundError(
-            f"Expected the file of a Keras model, got {path}, which is not there."
-        )
+        raise FileNotFoundError(f"File not found: {path}. Give the path of a Keras model.")
     if KERAS_3 and path.is_dir() and (path / "saved_model.pb").exists():
         raise ValueError(
-            f"Expected a .keras or HDF5 file, got {path}, a SavedModel that Keras 3 does not load. "
-            'Save the model by model.save("model.keras"), under Keras 2 if Keras 2 wrote it.'
+            f"Expected a .keras or HDF5 file, got {path}, a SavedModel, which Keras 3 does not "
+            'load. Save the model with model.save("model.keras"), under Keras 2 if Keras 2 wrote '
+            "it."
         )
     try:
         known = {**CLASSES_OF_KERAS_2, **(custom_objects or {})}
@@ -75,20 +74,20 @@ def load_model(
     except Exception as error:  # of any kind: h5py, zip and Keras have their own
         check_keras_of_file(path)
         raise ValueError(
-            f"Expected a whole Keras model in {path}, got a file that cannot be loaded as one "
-            f"({files.reason(error)}). Files of weights hold no model: build it, and load them "
-            "into it. Layers that are not Keras' own go into custom_objects."
+            f"The file {path} cannot be loaded as a whole Keras model ({files.reason(error)}). A "
+            "file of weights holds no model: build the model, and load the weights into it. Pass "
+            "layers that are not part of Keras in custom_objects."
         ) from error
     if not isinstance(loaded, keras.Model):
         raise ValueError(
             f"Expected a Keras model in {path}, got a SavedModel that Keras did not write. Save "
-            "the model by model.save(...)."
+            "the model with model.save(...)."
         )
     unknown = revived_classes(loaded)
     if unknown:
         raise ValueError(
-            f"Expected a SavedModel of known classes, got {unknown} in {path}, whose code it does "
-            "not hold. Give them in custom_objects."
+            f"Expected a SavedModel of known classes, got {unknown} in {path}, whose code the file "
+            "does not hold. Pass them in custom_objects."
         )
     read_metadata(path)
     return loaded
@@ -99,7 +98,7 @@ _UNKNOWN_SIZE = 32  # of an axis of unknown size, to build a subclassed model
 
 
 class ConvertedModel(NamedTuple):
-    """What a conversion gives.
+    """The result of a conversion.
 
     Attributes:
         model: The new Keras model.
@@ -122,14 +121,14 @@ def convert_model(
 ) -> ConvertedModel:
     """Returns a copy of a Keras model that can be trained under differential privacy.
 
-    Each batch normalisation gives way to a layer that treats each example by itself. What it
-    knows (gamma, beta, moving averages) is carried over so that outputs change as little as
-    possible. One that cannot become what is asked for, such as one that is called in two places,
-    is kept by its moving averages, as with "frozen", and named in the report. Layers keep their
-    names, and all others their weights.
+    Each batch normalisation is replaced by a layer that treats each example by itself. Its gamma,
+    beta and moving averages are carried over so that outputs change as little as possible. A layer
+    that cannot be replaced as requested, such as one that is called twice, normalises by its moving
+    averages, as with "frozen", and is named in the report. Layers keep their names, and all other
+    layers keep their weights.
 
     Privacy:
-        Weights and moving averages are taken for public: they must not come from private data
+        Weights and moving averages are assumed to be public: they must not come from private data
         that the guarantee is to cover.
 
     Args:
@@ -149,14 +148,14 @@ def convert_model(
         public_rows: [M, ...] rows that are not private; the report then says how much the outputs
             for these changed.
         custom_objects: Dict from names to the classes and functions that the file, or the configs
-            of the model in memory, have and that are neither Keras' own nor registered.
+            of the model in memory, use and that are neither part of Keras nor registered.
 
     Returns:
         `ConvertedModel`, a pair of the model and the report.
 
     Raises:
         ValueError: for settings out of range, a file without a model, a model that is not built,
-            one that cannot be copied, and one that runs in no graph.
+            one that cannot be copied, and one that does not run in a graph.
         FileNotFoundError: if there is no such file.
 
     Example::
@@ -176,8 +175,8 @@ def convert_model(
     original = load_model(model, custom_objects)
     if not original.built:
         raise ValueError(
-            f"Expected a built model, got {original.name!r}, which has no weights yet. Call it on "
-            "a batch, or model.build(input_shape), first."
+            f"Model {original.name!r} has no weights yet. Call it on a batch, or "
+            "model.build(input_shape), first."
         )
     check_made_by_configs(original, "converted")
     if trainable is not None:
@@ -212,8 +211,8 @@ def _converted(model, settings, scale_norm, public_rows, several):
             converted = exchanges.with_attributes_exchanged(model, _fresh(model), model.name)
         except CannotConvertError as error:
             raise ValueError(
-                "Expected a model that makes its batch normalisation in constructors, got "
-                f"{model.name!r}: {error}. Make the layers in __init__."
+                f"Model {model.name!r} creates its batch normalisation outside of constructors: "
+                f"{error}. Create the layers in __init__."
             ) from None
         _build(converted, model, public_rows)
     exchanges.carry_over()
@@ -225,9 +224,9 @@ def _fresh(model):
         return fresh_copy(model)
     except Exception as error:
         raise ValueError(
-            f"Expected a model that can be copied, got the subclassed {type(model).__name__}, "
-            f"whose get_config() does not make it again ({error}). Give it a get_config() that "
-            "returns what its constructor takes."
+            f"The subclassed {type(model).__name__} cannot be copied: its get_config() does not "
+            f"recreate it ({error}). Give it a get_config() that returns what its constructor "
+            "takes."
         ) from error
 
 
@@ -238,8 +237,8 @@ def _build(copy, model, public_rows):
         specs = input_specs(model)
         if specs is None:
             raise ValueError(
-                f"Expected a model that knows its inputs, got {model.name!r}. Pass public_rows"
-                f"{'' if KERAS_3 else ', or call it on a batch first'}."
+                f"The inputs of model {model.name!r} are unknown. Pass "
+                f"public_rows{'' if KERAS_3 else ', or call it on a batch first'}."
             )
         rows = tf.nest.map_structure(_zeros, specs)
     else:
@@ -249,9 +248,9 @@ def _build(copy, model, public_rows):
     except Exception as error:  # of any layer's own code
         why = files.reason(error).rstrip(".")
         raise ValueError(
-            f"Expected a model whose converted copy runs, got {model.name!r}: {why}. Convert it "
-            "otherwise: where sequences carry masks, as of Embedding(mask_zero=True), "
-            '"group" does not run, and batch_norm="layer" does.'
+            f"The converted copy of model {model.name!r} does not run: {why}. Choose another "
+            'batch_norm: where sequences carry masks, as from Embedding(mask_zero=True), "group" '
+            'does not run, but "layer" does.'
         ) from error
 
 
@@ -280,8 +279,8 @@ def _called_more_than_once(model):
         traced(run, (specs,))
     except Exception as error:  # of any layer's own code
         raise ValueError(
-            f"Expected a model that runs in a graph, as training does, got {model.name!r}: "
-            f"{files.reason(error)}"
+            f"Model {model.name!r} does not run in a graph, as training requires "
+            f"({files.reason(error)}). Use TensorFlow operations in its call()."
         ) from error
     found = []
     for layer in layers:

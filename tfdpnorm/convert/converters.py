@@ -1,4 +1,4 @@
-"""What takes the place of a layer when a model is converted: a converter for each type of layer."""
+"""Replacements of layers when a model is converted: a converter for each type of layer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Settings(NamedTuple):
 
 
 class Replacement(NamedTuple):
-    """What takes the place of a layer.
+    """The replacement of a layer.
 
     Attributes:
         layer: The new layer, not built, of the name of the old one.
@@ -65,7 +65,7 @@ def register_converter(*layer_types: type) -> Callable[[Callable], Callable]:
         A decorator that returns the function unchanged.
 
     Example:
-        A normalisation of somebody's own that tracks averages of the batch::
+        A custom normalisation that tracks averages of the batch::
 
             from tensorflow import keras
 
@@ -141,7 +141,7 @@ def convert_normalization(layer, settings):
         name=layer.name,
         dtype=layer.dtype_policy,
     )
-    return Replacement(new, carried="mean, variance, as constants that are held to be public")
+    return Replacement(new, carried="mean, variance, as constants that are assumed to be public")
 
 
 def _public(layer, axis, settings):
@@ -164,7 +164,7 @@ def _public(layer, axis, settings):
         new.store_moments(layer.moving_mean, layer.moving_variance, 1)
 
     kept = _names(layer)
-    return Replacement(new, carry, f"{kept}moving averages, as the moments until public rows come")
+    return Replacement(new, carry, f"{kept}moving averages, as the moments before any public rows")
 
 
 def frozen(layer):
@@ -261,14 +261,14 @@ def _by_example(layer, axis, groups, new):
         new.gamma.assign(slope * np.sqrt(group_variance + layer.epsilon))
         new.beta.assign(beta + slope * (group_mean - mean))
 
-    lost = "moving averages: an example's own moments take their place"
+    lost = "moving averages: an example's own moments replace them"
     return Replacement(new, carry, "gamma and beta, with the moving averages folded in", lost)
 
 
 def _check_not_constant(channels, groups, rank):
     if rank == 2 and groups == channels:
         raise CannotConvertError(
-            f"its {channels} units in {groups} groups would be one to a group, and the output "
+            f"its {channels} units in {groups} groups would be one per group, and the output "
             "constant"
         )
 

@@ -29,17 +29,17 @@ from tfdpnorm.keras_compat.models import (
 )
 from tfdpnorm.layers import FrozenBatchNormalization, ScaleNorm
 
-_SEVERAL = "called in several places, or in a loop, in one pass: it would need moments for each"
-_ALWAYS = "called with training=True: it took moments of the batch in inference too"
+_SEVERAL = "called several times in one pass, or in a loop: it would need moments for each call"
+_ALWAYS = "called with training=True: it used moments of the batch in inference too"
 _OUT_OF_REACH = "in an attribute that is neither a layer nor a list, tuple or dict of them"
 _NOT_IN_FILES = (
-    "exchanged in an attribute, which a file of the whole model does not know: keep weights"
+    "exchanged in an attribute, which a file of the whole model does not contain: keep weights"
 )
 _SUMS = {"public_batch": "public_batch", "group": "group", "layer": "group", "frozen": "group"}
 
 
 class Exchanges:
-    """What is exchanged in one conversion, and what has to be carried over when all is built.
+    """The replacements of one conversion, and the values to carry over once all layers are built.
 
     Args:
         settings: `Settings`.

@@ -1,4 +1,4 @@
-"""A trained model in the formats that it is served in, each held against the model itself."""
+"""A trained model in its serving formats, each compared with the model itself."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # Largest change of an output, over the largest output: of formats that compute in float32, ...
 FLOAT_TOLERANCE = 1e-3
-# ... and what an int8 model may differ by, in root mean square, before it is refused.
+# ... and by how much an int8 model may differ, in root mean square, before it is rejected.
 INT8_TOLERANCE = 0.5
 
 
@@ -82,7 +82,7 @@ def export(
             ranges of int8.
         int8: Whether to write the int8 file too.
         trained_by: The `PrivateModel` that trained a part of `model`, whose privacy metadata the
-            Keras files bear (`tfdpnorm.privacy.metadata`); None for `model` itself, if it is one.
+            Keras files hold (`tfdpnorm.privacy.metadata`); None for `model` itself, if it is one.
         echo: Function that shows a line, of which each file gets one; by default nothing is shown.
 
     Returns:
@@ -203,7 +203,7 @@ def write_card(
         exported: List of `tfdpnorm.convert.ExportedFile`.
         privacy: The same as JSON, `private.privacy_statement_json()`; None for none.
         record: Record of the run, a dict; None for none.
-        about: Dict from headings to what is said there: data, intended use, licence, preprocessing.
+        about: Dict from headings to their text: data, intended use, licence, preprocessing.
 
     Returns:
         Pair of the paths, of the Markdown file and of the JSON file.
@@ -240,7 +240,7 @@ def _markdown(card):
     if card["record"] is not None:
         lines += ["", "## Training and results", "", "| | |", "|---|---|"]
         lines += [f"| {name} | {card['record'].get(name)} |" for name in _SHOWN]
-    lines += ["", "## Files", "", "Beside the trained model, on public rows:", ""]
+    lines += ["", "## Files", "", "Compared with the trained model, on public rows:", ""]
     lines += [
         "| file | format | bytes | largest change | root mean square | same class | sha256 |",
         "|---|---|---|---|---|---|---|",

@@ -1,4 +1,4 @@
-"""What a model that is not trained gives for images: computed once, and kept in a file.
+"""Features of images from a model that is not trained: computed once, and kept in a file.
 
 Privacy: the features of an image depend on that image and on the model: images run one by one, or
 together where that is verified for the graph. If private data have not touched the model, a
@@ -186,8 +186,8 @@ def _forward(model, rows):
         expected = one_by_one(rows)
     except (ValueError, tf.errors.OpError) as error:
         raise ValueError(
-            f"Expected images that model {model.name!r} takes, got rows of shape "
-            f"{list(rows.shape[1:])}. Its layers say: {_in_a_line(error)}"
+            f"Model {model.name!r} does not accept rows of shape {list(rows.shape[1:])}. Its "
+            f"layers report: {_in_a_line(error)}"
         ) from error
     together = _rows_together(run, rows.shape[1:])
     if together is not None:
@@ -216,7 +216,7 @@ def _rows_together(run, shape):
     """Function from rows to outputs that runs several at once, or None if one may change another.
 
     Raises:
-        ValueError: for a model that keeps something of what it has seen, so that rows that are run
+        ValueError: for a model that keeps a value of earlier rows, so that rows that are run
             one by one change one another, too.
     """
     if rows_apart(run, np.empty((_ROWS_AT_ONCE, *shape), np.float32), _ROWS_AT_ONCE) == 1:
@@ -231,7 +231,7 @@ def _rows_together(run, shape):
 
 
 def _in_a_line(error):
-    """What a layer said of its input, without the call stack that TensorFlow writes into it."""
+    """A layer's error about its input, without the call stack that TensorFlow adds."""
     return " ".join(str(error).rsplit("Error: ", 1)[-1].split())[:200]
 
 
@@ -244,8 +244,8 @@ def _load(path, rows=None):
         damage = files.reason(error)
     if damage:
         raise ValueError(
-            f"Expected features of images in {path}, got a damaged file ({damage}). Remove it: "
-            "they are computed again."
+            f"The file of features {path} is damaged ({damage}). Remove it, and they are computed "
+            "again."
         )
     return found
 

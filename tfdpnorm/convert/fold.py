@@ -58,7 +58,7 @@ def _check(model):
     for part in models_within(model):
         if not is_made_of_layers(part):
             raise ValueError(
-                "Expected a Sequential or functional model, whose layers can be exchanged, got the "
+                "Expected a Sequential or functional model, whose layers can be replaced, got the "
                 f"subclassed {type(part).__name__}. Save the model as it is: that needs no public "
                 "rows either."
             )
@@ -68,12 +68,12 @@ def _check(model):
         if layer.statistics != "public":
             raise ValueError(
                 f'Expected statistics="public" in layer {layer.name!r}, got {layer.statistics!r}: '
-                "its moments depend on each example and are no constants."
+                "its moments depend on each example and are not constant."
             )
         if not layer.built or layer.public_rows.numpy() == 0:
             raise ValueError(
-                f"Expected layer {layer.name!r} to hold public moments, got none. Fold after "
-                "private training, or call private.refresh_public_statistics() first."
+                f"Layer {layer.name!r} holds no public moments yet. Fold after private training, "
+                "or call private.refresh_public_statistics() first."
             )
 
 
@@ -87,8 +87,8 @@ def _stock(layer):
         # ScaleNorm's sum of paths, for one, is no stock layer of one input.
         raise ValueError(
             f"Expected public-batch normalisation only as layers of the model, got {layer.name!r} "
-            f"({type(layer).__name__}), which holds it inside and has no single stock layer to "
-            "become. Save the model as it is: it needs no public rows either."
+            f"({type(layer).__name__}), which contains it and does not correspond to a single "
+            "stock layer. Save the model as it is: it needs no public rows either."
         )
     return None
 

@@ -1,4 +1,4 @@
-"""What a conversion did, layer by layer, and how much it changed the outputs."""
+"""The report of a conversion, layer by layer, and how much it changed the outputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEPT = "kept"
 
 @dataclasses.dataclass(frozen=True)
 class ConvertedLayer:
-    """What became of one layer.
+    """The result for one layer.
 
     Attributes:
         name: Name of the layer, after those of the layers and models around it.
@@ -60,7 +60,7 @@ class OutputChange:
 
 @dataclasses.dataclass(frozen=True)
 class ConversionReport:
-    """What a conversion did; `str()` gives it as a table.
+    """The report of a conversion; `str()` gives it as a table.
 
     Attributes:
         batch_norm: What was asked for.
@@ -93,7 +93,7 @@ class ConversionReport:
         return kept[0].note if kept else None
 
     def __str__(self):
-        header = ("layer", "was", "is", "carried over", "not carried over, and why")
+        header = ("layer", "was", "is", "carried over", "not carried over, and the reason")
         rows = [(x.name, x.before, x.after, x.carried, x.note) for x in self.layers]
         lines = [
             f"Converted with batch_norm={self.batch_norm!r}: {len(rows)} layers changed or named, "

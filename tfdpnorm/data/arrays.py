@@ -1,10 +1,10 @@
-"""Arrays with a row for each example: the checks of what a user passes, by a name for errors."""
+"""Arrays with a row for each example: checks of a user's arguments, which errors name."""
 
 import hashlib
 
 import numpy as np
 
-# Rows looked at together, so that a check needs little memory beside a large data set.
+# Rows looked at together, so that a check needs little memory compared with a large data set.
 _ROWS_AT_A_TIME = 8192
 
 
@@ -56,8 +56,8 @@ def _refuse_all_but_dense(value, name):
     if hasattr(value, "element_spec") or hasattr(value, "__next__"):
         raise TypeError(
             f"Expected {name} to be an array of shape [N, ...], got a {type(value).__name__}, "
-            "whose rows cannot be drawn by their numbers. Read it into arrays: for a "
-            "tf.data.Dataset of single examples, x, y = next(dataset.batch(N).as_numpy_iterator())."
+            "whose rows cannot be drawn by index. Read it into arrays: for a tf.data.Dataset of "
+            "single examples, x, y = next(dataset.batch(N).as_numpy_iterator())."
         )
     if hasattr(value, "row_splits"):
         raise TypeError(
@@ -92,7 +92,7 @@ def numeric_array(value, name):
     if array.dtype.kind not in "biuf":
         raise TypeError(
             f"Expected {name} to hold booleans, integers or floats, got dtype {array.dtype}. "
-            f"Turn texts into ids with `hash_tokens`, other types with `astype(np.float32)`."
+            "Convert texts to ids with `hash_tokens`, other types with `astype(np.float32)`."
         )
     if array.ndim == 0:
         raise ValueError(
@@ -135,8 +135,7 @@ def common_length(lengths):
     """
     if not lengths:
         raise ValueError(
-            "Expected x to hold at least one array, got none. Pass an array of "
-            "shape [N, ...], or a dict or tuple of such arrays."
+            "x holds no array. Pass an array of shape [N, ...], or a dict or tuple of such arrays."
         )
     if len({length for _, length in lengths}) > 1:
         listed = ", ".join(f"{name} has {length}" for name, length in lengths)
@@ -204,7 +203,7 @@ def shared_rows(ours, theirs):
 
 
 def compared_as(ours, theirs):
-    """The dtypes in which two lists of arrays, or of what has a dtype, are compared: a list.
+    """The dtypes in which two lists of arrays, or of objects with a dtype, are compared: a list.
 
     Of two floats the narrower one, so that a copy kept in higher precision is recognised.
     """

@@ -23,7 +23,7 @@ class Examples:
         num_classes: number of classes.
         is_complete: whether N is the official size of the split. An epsilon is computed from the N
             that is here, whether it is or not.
-        origin: in words, what it was made from, should that not be the official source; "" if it is
+        origin: in words, its source, if that is not the official one; "" if it is
             that, or no one knows.
         class_names: names of the classes by label, a tuple of strings; () if they are not known.
         persons: whose each example is, integers [N]; None where each is of another person.

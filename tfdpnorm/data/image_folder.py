@@ -67,7 +67,7 @@ class ImageFolder(MappedSource):
         super().__init__(files, decoded)
 
     def persons(self):
-        """Whose each image is, by the folder below that of its class.
+        """The person of each image, by the folder below that of its class.
 
         Two images are of one person if these folders have the same name to the letter, in one class
         or in two. Folders below them do not matter.
@@ -98,8 +98,8 @@ def subfolder_names(below):
     if of_nobody:
         raise ValueError(
             "Expected each image in a folder of a person below that of its class, "
-            f"<class>/<person>/*.png, got {of_nobody} images in the folder of a class itself. "
-            "Move each into a folder of its person."
+            f"<class>/<person>/*.png, got {of_nobody} images in the folder of a class itself. Move "
+            "each into the folder of its person."
         )
     return np.array([folders[0] for folders in below])
 
@@ -119,8 +119,8 @@ class _Files:
             labels += [label] * len(found)
         if not names:
             raise ValueError(
-                f"Expected images ({', '.join(IMAGE_ENDINGS)}) in folders of {path}, a folder for "
-                "each class, got none."
+                f"There are no images ({', '.join(IMAGE_ENDINGS)}) in the folders of {path}. Give "
+                "each class a folder with its images."
             )
         # An array of bytes takes less memory than objects do.
         self.names, self.labels = np.array(names), np.array(labels, np.int32)

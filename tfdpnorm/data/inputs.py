@@ -41,7 +41,7 @@ class InputArrays:
 
 
 class UnreadInputs:
-    """Inputs that are read anew for each comparison, which takes as long as reading all of them.
+    """Inputs that are read again for each comparison, which takes as long as reading all of them.
 
     What was looked for before is remembered, and not looked for again.
 

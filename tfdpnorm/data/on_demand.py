@@ -1,6 +1,6 @@
 """Examples on demand: those of a batch are read, decoded and put into their slots ahead of its use.
 
-`tf.data` reads and decodes: one thread reads, since a source need not bear several, and the
+`tf.data` reads and decodes: one thread reads, since a source need not support several, and the
 functions of a `MappedSource` run in TensorFlow's threads.
 """
 
@@ -57,8 +57,8 @@ class ExamplesOnDemand:
             weight = tf.TensorSpec([], tf.float32)
         elif not isinstance(weight, tf.TensorSpec) or weight.dtype == tf.string:
             raise TypeError(
-                "Expected sample_weight to be one array of numbers, got another structure. Weigh "
-                "outputs by compile(loss_weights=...)."
+                "sample_weight is not one array of numbers. Pass one, and weight outputs with "
+                "compile(loss_weights=...)."
             )
 
         weight = tf.TensorSpec([] if weight.shape == [1] else weight.shape, tf.float32)

@@ -1,4 +1,4 @@
-"""Whose the rows of a private data set are, and which of them stand for a person in an update."""
+"""The persons of private rows, and the rows that represent a person in an update."""
 
 import numpy as np
 import tensorflow as tf
@@ -32,11 +32,11 @@ class Persons:
         if person.ndim != 1 or not (person.dtype.kind in "iuUS" or of_texts):
             raise TypeError(
                 "Expected person to be a vector of integers or texts, one for each row, got "
-                f"{person.dtype} of shape {list(person.shape)}. Two rows are of one person if "
+                f"{person.dtype} of shape {list(person.shape)}. Two rows belong to one person if "
                 "their values are equal: NaN and None are equal to nothing."
             )
         if not len(person):
-            raise ValueError("Expected person to have a value for each row, got no rows.")
+            raise ValueError("person is empty. Give one value for each row.")
         _, owner, counts = np.unique(
             person.astype(str) if of_texts else person, return_inverse=True, return_counts=True
         )

@@ -111,12 +111,13 @@ def random_slots(count, slots, bits):
 # --- lots ---
 
 _NO_DATASET = (
-    "Expected arrays or a source, whose examples can be drawn by their numbers, got a {}: a "
-    "tf.data.Dataset can only be read in its order, and a Poisson sample needs each example "
-    "independently of the others. Make a source of its single examples (x, y), in files:\n"
+    "Expected arrays or a source, whose examples can be drawn by index, got a {}: a "
+    "tf.data.Dataset can only be read in its own order, and Poisson sampling draws each example "
+    "independently of the others. Write its single examples (x, y) to files, which make a "
+    "source:\n"
     '    x, y = tfdpnorm.data.save_examples(dataset.unbatch(), "folder")\n'
     "    batches = tfdpnorm.data.poisson_batches(x, y, expected_batch_size=...)\n"
-    "Or begin with what the dataset was made of: tfds.data_source(...) in place of tfds.load(...), "
+    "Or start from what the dataset was made of: tfds.data_source(...) in place of tfds.load(...), "
     "tfdpnorm.data.image_folder(...) in place of keras.utils.image_dataset_from_directory(...)."
 )
 
@@ -154,13 +155,13 @@ def poisson_batches(
 ) -> PoissonBatches:
     """Prepares a private data set for Poisson sampling.
 
-    Arrays are copied into memory once, and sampled there. Of a *source*, and of arrays that are in
-    files (`np.memmap`, HDF5), only the examples of a batch are read, ahead of its use: memory does
-    not depend on N.
+    Arrays are copied into memory once, and sampled there. From a *source*, and from arrays in files
+    (`np.memmap`, HDF5), only the examples of a batch are read, ahead of its use: memory does not
+    depend on N.
 
     With `person`, persons are sampled instead of rows: q, N and `expected_batch_size` count
-    persons, and what an update reads of a drawn person is the mean over up to `most_per_person` of
-    their rows, chosen at random for each update.
+    persons, and a drawn person contributes the mean over up to `most_per_person` of their rows,
+    chosen at random for each update.
 
         batches = poisson_batches(
             x, y, person=patient_ids, most_per_person=4, expected_batch_size=256
@@ -168,9 +169,9 @@ def poisson_batches(
 
     Args:
         x: array [N, ...], or dict or tuple (nested to any depth) of such arrays: NumPy, or anything
-            `np.asarray` takes. Types are kept. Texts are taken too, for models that look up or hash
-            each text as a whole (`StringLookup(vocabulary=...)`, `Hashing`). Split texts into words
-            before: `x = TextVectorization(vocabulary=...)(texts).numpy()`, with public words.
+            `np.asarray` takes. Types are kept. Texts are accepted too, for models that look up or
+            hash each text as a whole (`StringLookup(vocabulary=...)`, `Hashing`). Split texts into
+            words first: `x = TextVectorization(vocabulary=...)(texts).numpy()`, with public words.
             Or a source: any object with `__len__`, and `__getitem__` (of a number) or
             `__getitems__` (of a list of them), whose examples are (x, y) or (x, y, sample_weight),
             all of one shape. For other examples, see `MappedSource`; for images, `image_folder`.
@@ -179,7 +180,7 @@ def poisson_batches(
             necessarily whole. Divide by this public number, never by the size of a batch.
         sample_weight: finite and not negative, shape [N], or None for ones. Or [N, ...], a number
             for each step (word, pixel) that the loss gives a value for.
-        person: vector of integers or texts, whose each row is; None if each row is an example.
+        person: vector of integers or texts, the person of each row; None if rows are examples.
         most_per_person: the most rows of a person in an update, R; with `person` only. R rows of
             each person go through the model.
 
@@ -188,12 +189,12 @@ def poisson_batches(
 
     Raises:
         TypeError: if an array is ragged or sparse, or holds anything but booleans, integers,
-            floats and, in x, texts; or for what has no rows or examples by number, such as a
+            floats and, in x, texts; or for data whose examples have no index, such as a
             `tf.data.Dataset`.
         ValueError: if lengths differ, N = 0, a value is NaN or infinite, a weight is negative, or
             expected_batch_size is out of range, or only one of person and most_per_person is
-            given. Values that are read on demand are not looked at
-            here: where one is NaN or infinite, or a weight is negative, the example counts as
+            given. Values that are read on demand are not checked
+            here: an example with a NaN or infinite value, or a negative weight, contributes
             nothing when it is drawn, and `nonfinite_gradients` counts it.
     """
     return PoissonBatches(
@@ -212,13 +213,13 @@ class PoissonBatches:
     `poisson_batches` makes it and explains the arguments.
 
     Guarantee: each example is in each batch with probability q = `sampling_rate`, independently of
-    every other example and every other batch, and a lot is never cut short. This is the sampling
+    every other example and every other batch, and a batch is never truncated. This is the sampling
     that the accountants assume; read q and N from here, so that they cannot disagree. The examples
     of a batch are in distinct slots, drawn uniformly at random for each batch (docs/guarantee.md).
 
-    The guarantee ends where the dataset is changed afterwards: `cache()` replays batches, `shuffle`
-    and `batch` are of no use, `filter` and `shard` change q. Of a source it rests on this, too:
-    what it gives for a number depends on one example alone, whatever else was read.
+    Changing the dataset afterwards invalidates the guarantee: `cache()` replays batches, `filter`
+    and `shard` change q; `shuffle` and `batch` have no use. For a source, the guarantee also
+    assumes that the value for an index depends on one example alone, whatever else was read.
 
     Arrays in memory are copied once into memory of the host, and are not changed.
 
@@ -303,8 +304,8 @@ class PoissonBatches:
 
         Args:
             slots: `tfdpnorm.privacy.slots.Slots`, K and P. They have to depend on public numbers
-                only, as those of `slots_for` do. None for one physical batch that a million batches
-                fit into but for a probability of 1e-9.
+                only, as those of `slots_for` do. None for one physical batch, into which a million
+                batches fit except with a probability of 1e-9.
             insecure_seed: None draws from the operating system's entropy. An integer >= 0 makes
                 batch number t depend on (insecure_seed, t) and `slots` alone: repeatable, and no
                 longer secret, so that no privacy guarantee holds. Its members do not depend on
@@ -326,7 +327,7 @@ class PoissonBatches:
         elif not isinstance(slots, Slots):
             raise TypeError(
                 f"Expected slots to be Slots(batches, rows) or None, got {slots!r}. Compute them "
-                "by tfdpnorm.privacy.slots.slots_for."
+                "with tfdpnorm.privacy.slots.slots_for."
             )
         first_update = arguments.integer("first_update", first_update, at_least=0)
         if insecure_seed is not None:
@@ -379,14 +380,15 @@ class PoissonBatches:
 
 
 def _examples(x, y, sample_weight):
-    """What batches are taken from: `ExamplesInMemory` or `ExamplesOnDemand`."""
+    """The examples that batches are drawn from: `ExamplesInMemory` or `ExamplesOnDemand`."""
     if isinstance(x, tf.data.Dataset):
         raise TypeError(_NO_DATASET.format(type(x).__name__))
     if is_source(x):
         if y is not None or sample_weight is not None:
             raise ValueError(
                 "Expected y and sample_weight in the examples of a source, (x, y) or (x, y, "
-                f"sample_weight), got them beside a {type(x).__name__}. Give all by one object."
+                f"sample_weight), got them as separate arguments with a {type(x).__name__}. Let "
+                "one object return all of them."
             )
         return source_on_demand(x)
     leaves = []
@@ -395,7 +397,7 @@ def _examples(x, y, sample_weight):
     if nested:
         raise TypeError(
             f"Expected arrays, or one source by itself, got a {nested[0]} among other things. Make "
-            "one source whose examples have all: (x, y), where x may be a tuple or a dict."
+            "one source whose examples hold all of them: (x, y), where x may be a tuple or a dict."
         )
     if any(map(is_unread, leaves)):
         return columns_on_demand(x, y, sample_weight)
@@ -406,8 +408,8 @@ def _persons(person, most_per_person, rows):
     if (person is None) != (most_per_person is None):
         given = "person" if most_per_person is None else "most_per_person"
         raise ValueError(
-            f"Expected person and most_per_person together, got only {given}. Say whose each row "
-            "is, and how many rows of a person an update may read."
+            f"Expected person and most_per_person together, got only {given}. Give the person of "
+            "each row, and how many rows of a person an update may read."
         )
     if person is None:
         return None

@@ -1,8 +1,8 @@
 """Public images: choosing, splitting off, fitting and checking the public batch.
 
 Everything here may depend on public data, on shapes and on row numbers, and on an experiment's
-seed, which is no secret. `check_public_batch` and `unlike_public` alone look at private rows: to
-refuse, and to leave rows out.
+seed, which is not secret. Only `check_public_batch` and `unlike_public` look at private rows: to
+reject public rows, and to leave private rows out.
 """
 
 from __future__ import annotations
@@ -150,12 +150,12 @@ def match_images(images: np.ndarray, shape: Sequence[int]) -> np.ndarray:
 
 
 def check_public_batch(public_x: Any, private_x: Any) -> None:
-    """Raises unless a public batch can serve beside the private rows.
+    """Raises unless a public batch fits the private rows.
 
-    It must have the private rows' shape and kind of number, finite values, at least 2 rows, and no
+    It must have the private rows' shape and dtype, finite values, at least 2 rows, and no
     row that equals a private one: training uses the public rows without any protection. Of several
-    inputs, a row is all of them together. The check does not recognise an example that was altered
-    in the least (noise, crop, other scale).
+    inputs, a row is all of them together. The check does not recognise an example with the
+    slightest change (noise, crop, other scale).
 
     Args:
         public_x: array [M, ...], or dict or tuple of such arrays.
@@ -180,20 +180,19 @@ def check_public_batch(public_x: Any, private_x: Any) -> None:
     overlap = arrays.shared_rows(publics, privates)
     if overlap:
         raise PrivacyError(
-            f"Expected public rows that are not private, got {len(overlap)} of "
-            f"{len(publics[0])} public row(s) that are also in private_x, first row(s) "
-            f"{overlap[:5]} of public_x. Take public rows from another set, or split them off with "
-            "`split_public` and leave out what equals them: keep = unlike_public(private_x, "
-            "public_x)."
+            f"Expected public rows that are not private, got {len(overlap)} of {len(publics[0])} "
+            f"public row(s) that are also in private_x, first row(s) {overlap[:5]} of public_x. "
+            "Take public rows from another set, or split them off with `split_public` and remove "
+            "the rows equal to them: keep = unlike_public(private_x, public_x)."
         )
 
 
 def unlike_public(private_x: Any, public_x: Any) -> np.ndarray:
-    """Tells which private rows equal no public one.
+    """Returns which private rows equal no public row.
 
-    Texts that differ may be equal as a network gets them: split off at random, one may be public
-    and its twin private. Such twins are as public as the row itself, and are left out. Each private
-    row is judged by itself, so that a guarantee for those that are left is one for all.
+    Different texts may be equal once they are encoded: of two such twins, a random split may make
+    one public and the other private. Such twins are as public as the row itself, and are left out.
+    Each private row is judged by itself, so that the guarantee for the remaining rows is sound.
 
     Args:
         private_x: array [N, ...], or dict or tuple of such arrays, of which a row is all together.
@@ -225,9 +224,9 @@ def _check_alike(public, private):
     kinds = [_KIND_NAMES.get(array.dtype.kind) for array in (public, private)]
     if kinds[0] != kinds[1]:
         raise TypeError(
-            f"Expected public_x and private_x to hold one kind of number, got "
-            f"{public.dtype} and {private.dtype}. Convert and scale both alike; synthetic rows are "
-            'floats in 0..1, as x.astype("float32") / 255 is.'
+            f"Expected public_x and private_x of one dtype, got {public.dtype} and "
+            f"{private.dtype}. Convert and scale both alike; synthetic rows are floats in 0..1, as "
+            'x.astype("float32") / 255 is.'
         )
     if len(public) < _LEAST_ROWS:
         raise ValueError(

@@ -14,11 +14,11 @@ from tfdpnorm.data import arrays
 from tfdpnorm.data.in_memory import checked_weights
 from tfdpnorm.data.sources import is_source, is_unread, read_one
 
-# What errors of reading begin with. Nothing in them is a number or a value of an example.
+# The beginning of errors of reading. They hold no index and no value of an example.
 CANNOT_READ = "Expected every example of the source"
 _REMEDY = (
-    "Which example it was is left out, since batches are secret. To find it, read all of them "
-    "outside of training: for i in range(len(source)): source[i]."
+    "The message leaves out which example it was, since batches are secret. To find it, read all "
+    "examples outside of training: for i in range(len(source)): source[i]."
 )
 
 
@@ -44,7 +44,7 @@ class UnreadArray:
     def __array__(self, dtype=None, copy=None):
         raise TypeError(
             f"Expected an array in memory, got {self!r}, whose rows are read when they are drawn. "
-            "Read those that you need from the source."
+            "Read the rows that you need from the source."
         )
 
     def __repr__(self):
@@ -167,7 +167,7 @@ class Items:
                 has arrays of another type, rank or shape. It says nothing of the example.
         """
         rows = rows.tolist()
-        with self._lock, _without_what_was_read():  # Sources need not bear several threads.
+        with self._lock, _without_what_was_read():  # Sources need not support several threads.
             if hasattr(self._source, "__getitems__"):
                 examples = self._source.__getitems__(rows)
             else:
@@ -261,13 +261,13 @@ def _without_what_was_read():
         raise ValueError(f"{CANNOT_READ} {error.expected}, got another one. {_REMEDY}") from None
     except Exception as error:  # whatever code of the user's raises
         raise ValueError(
-            f"{CANNOT_READ} to be read, got {type(error).__name__}. What it says is left out, "
-            f"since it may show private values. {_REMEDY}"
+            f"{CANNOT_READ} to be read, got {type(error).__name__}. Its text is left out, since it "
+            f"may show private values. {_REMEDY}"
         ) from None
 
 
 def parts_of_example(example, name):
-    """Returns the triple (x, y, sample_weight) of an example, None for what it does not have.
+    """Returns the triple (x, y, sample_weight) of an example, None for missing parts.
 
     Raises:
         TypeError: for a dict, which does not say what is x.
@@ -277,8 +277,8 @@ def parts_of_example(example, name):
         keys = ", ".join(map(repr, list(example)[:6]))
         raise TypeError(
             f"Expected examples (x, y) or (x, y, sample_weight) of {name}, got a dict with the "
-            f"keys {keys}. Say which is which: MappedSource(source, lambda example: "
-            '(example["image"], example["label"])).'
+            f'keys {keys}. Name x and y: MappedSource(source, lambda example: (example["image"], '
+            'example["label"])).'
         )
     parts = example if _is_several(example) else (example,)
     if not 1 <= len(parts) <= 3:
@@ -305,8 +305,8 @@ def check_example(dtype, shape, name):
     """
     if dtype.kind not in ("biufOSU" if name.startswith("x") else "biuf"):
         raise TypeError(
-            f"Expected {name} to hold booleans, integers or floats, got dtype {dtype}. "
-            "Turn texts into ids with `hash_tokens`, other types with `astype(np.float32)`."
+            f"Expected {name} to hold booleans, integers or floats, got dtype {dtype}. Convert "
+            "texts to ids with `hash_tokens`, other types with `astype(np.float32)`."
         )
     if not shape:
         raise ValueError(f"Expected {name} to be an array of shape [N, ...], got a scalar.")

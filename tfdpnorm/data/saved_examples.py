@@ -37,7 +37,7 @@ def save_examples(dataset: tf.data.Dataset, folder: str | os.PathLike) -> Any:
         The structure of the dataset, with a `np.memmap` [N, ...] for each tensor.
 
     Raises:
-        TypeError: for what is no `tf.data.Dataset`, and for texts.
+        TypeError: for values other than a `tf.data.Dataset`, and for texts.
         ValueError: for shapes that are not fixed, an endless dataset, or one without examples.
         FileExistsError: if the folder holds something.
     """
@@ -46,14 +46,14 @@ def save_examples(dataset: tf.data.Dataset, folder: str | os.PathLike) -> Any:
     specs = tf.nest.flatten(dataset.element_spec)
     for spec in specs:
         if not isinstance(spec, tf.TensorSpec) or spec.dtype == tf.string:
-            raise TypeError(f"Expected tensors of numbers, got {spec}. Turn texts into ids before.")
+            raise TypeError(f"Expected tensors of numbers, got {spec}. Convert texts to ids first.")
         if not spec.shape.is_fully_defined():
             raise ValueError(
                 f"Expected single examples of one shape, got {spec.shape}. Pass dataset.unbatch(), "
-                "and set sizes that are not known by tf.ensure_shape in a map."
+                "and set unknown sizes with tf.ensure_shape in a map."
             )
     if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
-        raise ValueError("Expected a dataset that ends, got an endless one. Leave out repeat().")
+        raise ValueError("The dataset is endless. Leave out repeat().")
     folder = pathlib.Path(folder)
     files.make_folder(folder, "the folder of the examples")
     if any(folder.iterdir()):
@@ -68,7 +68,7 @@ def save_examples(dataset: tf.data.Dataset, folder: str | os.PathLike) -> Any:
                     file.write(part.numpy().tobytes())
                 count += 1
         if not count:
-            raise ValueError("Expected at least 1 example, got a dataset without any.")
+            raise ValueError("The dataset has no examples. Pass at least one.")
         for partial, path in zip(partials, paths, strict=True):
             files.publish(partial, path)
     mapped = [

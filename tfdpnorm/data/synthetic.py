@@ -227,7 +227,7 @@ def synthetic_rows(
         shape: Of a row: (height, width, channels) of an image, (length,) of token ids.
         n: Number of rows M >= 2.
         kind: One of `KINDS`. None: "ink" for images of one channel, "fractal" for others, and
-            "gaussian" for what is no image.
+            "gaussian" for shapes other than images.
         value_range: Pair (lower, upper) of finite numbers; of the smallest and the largest id for
             tokens, which must be given. None for (0, 1), and for (-2, 2) if the kind is "gaussian".
         seed: Integer >= 0.
@@ -277,7 +277,7 @@ def _checked_range(kind, value_range):
 
 @dataclasses.dataclass(frozen=True)
 class SyntheticRows:
-    """What the rows of a synthetic public batch are to be; see `synthetic_rows`.
+    """The settings of synthetic public rows; see `synthetic_rows`.
 
     Attributes:
         kind: One of `KINDS`, or None.

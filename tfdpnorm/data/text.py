@@ -74,9 +74,7 @@ def common_words(texts: Sequence[str] | np.ndarray, vocabulary_size: int) -> tup
     for row, text in enumerate(_checked_texts(texts)):
         counts.update(_tokens(text, row))
     if not counts:
-        raise ValueError(
-            f"Expected texts with words in them, got {len(texts)} text(s) without any."
-        )
+        raise ValueError(f"There are no words in the {len(texts)} text(s). Pass texts with words.")
     ranked = sorted(counts, key=lambda word: (-counts[word], word))
     return tuple(ranked[: vocabulary_size - 2])
 
@@ -103,8 +101,7 @@ def word_ids(
     ids = {word: index for index, word in enumerate(words, start=UNKNOWN_ID + 1)}
     if len(ids) != len(words):
         raise ValueError(
-            f"Expected words without repetition, got {len(words)} of which "
-            f"{len(ids)} are different."
+            f"Expected distinct words, got {len(words)}, of which {len(ids)} are distinct."
         )
     return _rows(texts, sequence_length, lambda token: ids.get(token, UNKNOWN_ID))
 
@@ -133,7 +130,7 @@ def _tokens(text, row):
 def _checked_texts(texts):
     if isinstance(texts, (str, bytes)):
         raise TypeError(
-            f"Expected a sequence of texts, got one {type(texts).__name__}. Put it in a list."
+            f"Expected a sequence of texts, got a single {type(texts).__name__}. Put it in a list."
         )
     return texts
 

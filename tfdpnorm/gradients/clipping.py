@@ -115,9 +115,9 @@ class Clipping:
         """
         if self.l2_norm_clip not in (None, plan.l2_norm_clip):
             raise ValueError(
-                f"Expected a Clipping without l2_norm_clip, or with the plan's "
-                f"{plan.l2_norm_clip:g}, got {self.l2_norm_clip:g}. The noise goes by the plan's: "
-                "give it to make_plan."
+                "Expected a Clipping without l2_norm_clip, or with the plan's "
+                f"{plan.l2_norm_clip:g}, got {self.l2_norm_clip:g}. The noise is scaled to the "
+                "plan's norm: set it in make_plan."
             )
         scale = self.loss_scale
         if scale is None:
@@ -140,7 +140,7 @@ class Clipping:
         """Returns the clipping for given variables.
 
         Args:
-            layers: A number for each variable that tells which layer owns it; read only by
+            layers: A number for each variable, that of the layer that owns it; read only by
                 "per_layer".
             weights: A number > 0 for each variable, by which its part is multiplied; None for 1.
         """
@@ -200,8 +200,8 @@ def float32_factor(name, value):
         name,
         value,
         *_FACTOR_RANGE,
-        remedy="Beyond, squares of gradients leave the range of float32, and clipping would bound "
-        "nothing.",
+        remedy="Outside of it, squares of gradients leave the range of float32, and clipping "
+        "would bound nothing.",
     )
 
 

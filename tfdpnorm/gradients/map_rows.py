@@ -38,9 +38,9 @@ def map_rows(one, rows):
             # If the function itself fails, it fails here again, with its own message.
             results = _looped(one, rows)
             warnings.warn(
-                "Per-example gradients are taken row after row, which is slow: "
-                f"TensorFlow cannot vectorise one of its ops ({_in_short(error)}). For an LSTM "
-                "or GRU layer, unroll=True avoids it.",
+                "Per-example gradients are computed one row at a time, which is slow: TensorFlow "
+                f"cannot vectorise one of its ops ({_in_short(error)}). For an LSTM or GRU layer, "
+                "unroll=True avoids it.",
                 stacklevel=2,
             )
         else:
@@ -67,14 +67,14 @@ def refused_unless_vectorized(engine):
             if not _is_of_vectorization(error):
                 raise
             raise ValueError(
-                f"Expected operations that TensorFlow can vectorise over rows with engine="
-                f"{engine!r}, got one that it cannot ({_in_short(error)}). Use "
+                "Expected operations that TensorFlow can vectorise over rows with "
+                f"engine={engine!r}, got one that it cannot vectorise ({_in_short(error)}). Use "
                 'engine="book_keeping" or engine="per_example".'
             ) from None
 
 
 def _is_of_vectorization(error):
-    """Whether an error comes out of what vectorises operations, not of what they are."""
+    """Whether an error comes from vectorising operations, not from the operations themselves."""
     files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
     return any("parallel_for" in file for file in files)
 
@@ -82,7 +82,7 @@ def _is_of_vectorization(error):
 def _check_shapes_of_rows(graph):
     """Rejects what is stacked though it may have another shape for each row, as in `tf.where`.
 
-    An operation without a converter is run row after row, which shows only as it runs.
+    An operation without a converter is run one row at a time, which shows only when it runs.
     """
     for op in graph.get_operations():
         of_each = op.type == "TensorListStack" and op.name.endswith(_STACK_OF_ROWS)

@@ -1,17 +1,17 @@
-"""Refusals of models that one engine cannot train, and another one can or cannot either."""
+"""Errors for models that one engine cannot train; another engine may, or may not."""
 
 from tfdpnorm.errors import PrivacyError
 
 
 def refusal_of_engine(what, remedy='Use engine="per_example" for this model.', kind=ValueError):
-    """Returns the ValueError for what an engine cannot do and engine="per_example" can.
+    """Returns the ValueError for a model that only engine="per_example" supports.
 
     It has the attributes `what` and `remedy`, the two parts of its message.
 
     Args:
-        what: "Expected ..., got ...", without a full stop.
+        what: What is wrong, without a full stop at its end.
         remedy: Sentence that names that engine.
-        kind: The class: ValueError, or `PrivacyError` for what was not verified.
+        kind: The class: ValueError, or `PrivacyError` if the verification failed.
     """
     error = kind(f"{what}. {remedy}")
     error.what, error.remedy = what, remedy

@@ -54,8 +54,8 @@ class Reads:
             if reader not in layers:
                 owning, reading = [x.name for x in layers], getattr(reader, "name", "other code")
                 raise refusal_of_engine(
-                    f"Expected variable {variable.name!r} to be read by the layers that own it, "
-                    f"{owning}, and nothing else, got a read by {reading!r}",
+                    f"Variable {variable.name!r} is read by {reading!r}, and only the layers that "
+                    f"own it may read it, {owning}",
                     "Let that layer hold the variable itself, as in `self.table = "
                     'embedding.embeddings`, or use engine="per_example".',
                 )
@@ -76,10 +76,10 @@ class Reads:
         found = read_past(*tap.operations, owned, may_pass, cut=tap.rule.runs_own_call)
         if found:
             raise refusal_of_engine(
-                f"Expected what layer {tap.layer.name!r} computes from its weights to be read as "
-                f"what its call returns, got a read of {found[0].name!r}, as of an attribute, "
-                "or by a tf.GradientTape within the model or the loss",
-                'Return it, or use engine="per_example".',
+                f"Layer {tap.layer.name!r} exposes a tensor computed from its weights other than "
+                f"through its return value ({found[0].name!r}), through an attribute, or to a "
+                "tf.GradientTape in the model or the loss. Its gradient would be lost",
+                'Return the tensor from call(), or use engine="per_example".',
             )
 
 
@@ -141,9 +141,7 @@ class Taps:
                 owners.setdefault(variable.ref(), []).append(layer)
         for variable in variables:
             if variable.ref() not in owners:
-                raise refusal_of_engine(
-                    f"Expected a layer to own variable {variable.name!r}, got none"
-                )
+                raise refusal_of_engine(f"No layer owns variable {variable.name!r}")
         self._reads = Reads([(v, owners[v.ref()]) for v in variables])
         self._wrappers = {
             layer: rule
@@ -157,7 +155,7 @@ class Taps:
 
         Raises:
             ValueError: for a variable that is read by others than the layers that own it, and for
-                what a layer computes from one and others read, but not as what its call returns.
+                a tensor that a layer computes from one and others read other than as its output.
         """
         with contextlib.ExitStack() as stack:
 
@@ -187,9 +185,8 @@ class Taps:
                 if only_infers_shapes(graph):
                     return call(inputs, *args, **kwargs)
                 raise refusal_of_engine(
-                    f"Expected a direct call of layer {layer.name!r}, got one inside a loop, a "
-                    "condition or a function of TensorFlow, where its gradients cannot be "
-                    "followed"
+                    f"Layer {layer.name!r} is called inside a loop, a condition or a function of "
+                    "TensorFlow, where its gradients cannot be tracked"
                 )
             tap = Tap(layer, self._rule_of_call(layer, rule), self._rows_per_example)
 
@@ -243,9 +240,9 @@ def _check_runs_once(layer, wanted):
     """Rejects a layer with trained weights, its own or inside it, that Keras runs twice."""
     if is_rematerialized(layer) and any(w.ref() in wanted for w in weights(layer)):
         raise refusal_of_engine(
-            f"Expected layers that are run once, got {type(layer).__name__} {layer.name!r} made "
-            "in a RematScope, which runs it again in the backward pass",
-            'Make it outside of the scope, or use engine="per_example".',
+            f"{type(layer).__name__} {layer.name!r} was made in a RematScope, which runs it a "
+            "second time in the backward pass",
+            'Make the layer outside of the scope, or use engine="per_example".',
         )
 
 
@@ -266,8 +263,8 @@ def _fallback(layer):
         )
     if getattr(layer, "time_major", False):
         raise refusal_of_engine(
-            f"Expected rows on the first axis of layer {layer.name!r}, which has no gradient rule, "
-            "got time_major=True",
+            f"Expected examples on the first axis of layer {layer.name!r}, which has no gradient "
+            "rule, got time_major=True",
             'Use time_major=False, or engine="per_example".',
         )
     if type(layer) not in _announced:

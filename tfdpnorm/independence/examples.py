@@ -100,8 +100,8 @@ def _leaf(spec, count, bound, labels, rng):
         return tuple(a.astype(dtype) for a in (base, other, np.full(shape, bound - 1)))
     if not (kind.is_floating or kind.is_complex):
         raise ValueError(
-            f"Expected inputs that are numbers or words, got {kind}. Read others before the model, "
-            "in the input pipeline."
+            f"Expected inputs of numbers or texts, got {kind}. Convert other types in the input "
+            "pipeline, before the model."
         )
     base, other, far = (rng.normal(size=shape) for _ in range(3))
     return tuple(a.astype(dtype) for a in (base, other, OUTLIER * far))

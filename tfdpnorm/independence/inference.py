@@ -40,8 +40,8 @@ def rows_apart(function: Callable, x: Any, batch_size: int) -> int:
         kept = [*proof.state_faults, *_written(graph)]
         if kept:
             raise PrivacyError(
-                "Expected a model whose answer for one row depends on that row, got one that "
-                f"keeps something of the rows before: {kept[0]}. Remove that layer."
+                "The model keeps a value from earlier rows, on which later predictions depend: "
+                f"{kept[0]}. Remove that layer."
             )
         if not proof.holds:
             return 1

@@ -80,10 +80,10 @@ def known_faults(model, *, will_be_proved=False, conversion=None):
     for layer in sublayers(model):
         if any(x is layer for x in normalizing) and not any(x is layer for x in harmless):
             message = (
-                "Expected layers with per-example independence, got "
-                f"{type(layer).__name__} {layer.name!r}: its statistics come from all examples of "
-                "a batch, so that clipping bounds nothing, and its moving averages are released "
-                f"without noise. {_exchange_of(layer, conversion)}; or freeze it "
+                f"Expected layers with per-example independence, got {type(layer).__name__} "
+                f"{layer.name!r}: its statistics come from all examples of a batch, so that "
+                "clipping no longer bounds the influence of one example, and its moving averages "
+                f"are released without noise. {_exchange_of(layer, conversion)}; or freeze it "
                 "(layer.trainable = False), or always call it with training=False (for Keras 3 in "
                 "the call() of a layer or model: a functional model passes on the mode of fit)."
             )
@@ -97,9 +97,9 @@ def known_faults(model, *, will_be_proved=False, conversion=None):
             yield layer.name, message
         if getattr(layer, "activity_regularizer", None) is not None:
             message = (
-                f"Expected no activity regularizer, got one in layer {layer.name!r}: its loss is "
-                "taken over the whole batch and cannot be clipped per example. Use a weight "
-                "regularizer, or add the term to the loss of each example."
+                f"Layer {layer.name!r} has an activity regularizer: its loss is computed over the "
+                "whole batch and cannot be clipped per example. Use a weight regularizer, or add "
+                "the term to the loss of each example."
             )
             yield layer.name, message
     yield from _adapted(model)
@@ -112,16 +112,16 @@ def _exchange_of(layer, conversion):
     if conversion is not None:
         why = conversion.why_kept(layer)
         return (
-            f"The conversion left it{'' if why is None else f' ({why})'}. Say what takes its place "
-            "by tfdpnorm.convert.register_converter"
+            f"The conversion left it{'' if why is None else f' ({why})'}. Register its replacement "
+            "with tfdpnorm.convert.register_converter"
         )
     first = ""
     if type(layer) not in ALL_BATCH_NORMALIZATIONS:
-        first = "Say what takes its place by tfdpnorm.convert.register_converter. "
+        first = "Register its replacement with tfdpnorm.convert.register_converter. "
     return (
-        f'{first}Exchange it by make_private(..., convert="public_batch") or '
-        'tfdpnorm.convert_model(model, batch_norm="public_batch"), which have "group", "layer" and '
-        '"frozen" too'
+        f'{first}Replace it with make_private(..., convert="public_batch") or '
+        'tfdpnorm.convert_model(model, batch_norm="public_batch"), which also take "group", '
+        '"layer" and "frozen"'
     )
 
 
@@ -130,10 +130,9 @@ def _added_losses(model):
     added = [layer.name for layer in (model, *sublayers(model)) if has_added_losses(layer)]
     if added:
         message = (
-            f"Expected no losses but weight regularizers, got add_loss() in the call of {added}: "
-            "such a loss is taken over the whole batch and cannot be clipped per example. Make the "
-            "term of each example an output of the model, [rows, 1], with a loss that returns it, "
-            "or a part of the loss."
+            f"The call of {added} uses add_loss(): such a loss is computed over the whole batch "
+            "and cannot be clipped per example. Make the term of each example an output of the "
+            "model, [rows, 1], with a loss that returns it, or a part of the loss."
         )
         yield ", ".join(added), message
 
@@ -143,9 +142,9 @@ def _added_metrics(model):
     added = [layer.name for layer in (model, *sublayers(model)) if has_added_metrics(layer)]
     if added:
         message = (
-            f"Expected a model without metrics inside, got add_metric() in the call of {added}: "
-            "its sums over examples would be weights of the model, and be saved with it without "
-            "noise. Make what it shows an output of the model, and pass the metric to compile()."
+            f"The call of {added} uses add_metric(): its sums over examples would be weights of "
+            "the model, and be saved with it without noise. Return the measured tensor as an "
+            "output of the model, and pass the metric to compile()."
         )
         yield ", ".join(added), message
 
@@ -162,8 +161,8 @@ def _adapted(model):
         if id(layer) not in inner and _holds_what_adapt_saw(layer):
             message = (
                 f"Expected layers without state from data, got {type(layer).__name__} "
-                f"{layer.name!r} with state from adapt(), set by hand or loaded: what adapt() saw "
-                f"is released without noise. {_remedy(layer)}"
+                f"{layer.name!r} with state from adapt(), assigned or loaded: the data that "
+                f"adapt() saw are released without noise. {_remedy(layer)}"
             )
             yield layer.name, message
 
@@ -187,7 +186,7 @@ def _holds_what_adapt_saw(layer):
 def _remedy(layer):
     if layer.name.endswith(_OF_FEATURE_SPACE):
         return (
-            "In a FeatureSpace take features that need no adapt(): string_hashed(num_bins=...), "
+            "In a FeatureSpace, use features that need no adapt(): string_hashed(num_bins=...), "
             "integer_hashed(num_bins=...) and float_rescaled(scale=..., offset=...), with public "
             "constants."
         )

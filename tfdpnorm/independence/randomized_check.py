@@ -36,7 +36,7 @@ _STORES = re.compile("LookupTable(Insert|Import|Remove)|QueueEnqueue|BarrierInse
 
 
 class Checked(NamedTuple):
-    """What a randomized check has seen.
+    """The findings of a randomized check.
 
     Attributes:
         found: List of sentences, each on a dependence of an example on others.
@@ -81,7 +81,7 @@ def randomized_check(function, examples, *, variables=list, layers=()):
 
 
 class _Run(NamedTuple):
-    """What a run gave, lists of arrays."""
+    """The results of a run, lists of arrays."""
 
     values: list  # [n, ...]
     by_variables: list  # of the weighted sum of the values
@@ -132,7 +132,7 @@ class _Runs:
         self.restore()
         graph = self._graph
         if any(map(_DRAWS.match, self.types)):
-            # In a new function, operations have new kernels, whose counters begin anew.
+            # In a new function, operations have new kernels, whose counters start again.
             graph = self._traced(lambda x, weights: self._graph(x, weights))
         x = tf.nest.map_structure(tf.convert_to_tensor, rows)
         weights = tf.constant(scale * self._weights * counted, tf.float32)
@@ -147,11 +147,11 @@ class _Runs:
     def says_nothing(self):
         """Why comparing runs would show nothing, a sentence; None if it can."""
         if any(map(_PYTHON.match, self.types)):
-            return "it calls Python functions, and what these remember is not seen"
+            return "it calls Python functions, whose state is not visible"
         everyone = np.ones(self._examples.count, bool)
         one, other = (self.run(self._examples.base, everyone) for _ in range(2))
         if max(_moved(one.values, other.values), _moved(one.state, other.state)) > self.same:
-            return "it gives other values for the same examples and random numbers"
+            return "its values differ between two runs with the same examples and random numbers"
         floats = [a for a in [*one.values, *one.by_variables] if _is_float(a)]
         if not all(np.isfinite(a).all() for a in floats):
             return "its values or gradients on synthetic examples are not finite"
@@ -191,7 +191,7 @@ def _weighted_sum(values, weights):
 
 
 def _findings(runs, examples):
-    found = [f"state that gets examples: the operation {t}" for t in runs.types if _STORES.match(t)]
+    found = [f"state that examples reach: operation {t}" for t in runs.types if _STORES.match(t)]
     base, masks = examples.base, list(splits(examples.count))
     for mask in masks:
         before = runs.run(base, mask)
@@ -210,7 +210,7 @@ def _findings(runs, examples):
         added = [a + b for a, b in zip(ours.by_variables, theirs.by_variables, strict=True)]
         added += [a + b for a, b in zip(ours.by_inputs, theirs.by_inputs, strict=True)]
         if _moved_together([*whole.by_variables, *whole.by_inputs], added) > runs.other_order:
-            found.append("gradients of some examples that change when others count in the loss")
+            found.append("gradients of some examples that change when others are part of the loss")
     return list(dict.fromkeys(found))
 
 

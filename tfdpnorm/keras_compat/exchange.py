@@ -116,7 +116,7 @@ def replaced(layer, variables, draws):
             stack.enter_context(exchanged(module, **changes))
         if missing:
             raise ValueError(
-                f"Expected layer {layer.name!r} to hold its weights as attributes, got none for "
+                f"Layer {layer.name!r} does not hold these weights in attributes: "
                 f"{[v.name for v in raw(list(missing.values()))]}. Set them as self.kernel or the "
                 "like, or in a list, tuple or dict."
             )

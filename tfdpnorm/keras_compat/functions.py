@@ -87,7 +87,7 @@ def _function(op, name):
                 break
             return function
         graph = getattr(graph, "outer_graph", None)
-    raise NoGraph(f"the graph of function {name!r} is not known")
+    raise NoGraph(f"the graph of function {name!r} is unknown")
 
 
 def called_functions(op):

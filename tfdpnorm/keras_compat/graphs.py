@@ -32,9 +32,8 @@ def check_runs_eagerly():
     """
     if not tf.compat.v1.executing_eagerly_outside_functions():
         raise ValueError(
-            "Expected TensorFlow with eager execution, got it switched off, by "
-            "tf.compat.v1.disable_eager_execution() or disable_v2_behavior(): Keras models are "
-            "others then. Remove that call."
+            "Eager execution is switched off, by tf.compat.v1.disable_eager_execution() or "
+            "disable_v2_behavior(), and Keras then makes models of another kind. Remove that call."
         )
 
 
@@ -46,7 +45,7 @@ def current_graph():
 def traced(function, specs):
     """Returns the `ConcreteFunction` of a function, traced as Keras traces a step of training.
 
-    That is without AutoGraph, but for what Keras itself has converted: the code of users.
+    That is without AutoGraph, except for the code of users, which Keras itself has converted.
 
     Args:
         function: The function.
@@ -117,7 +116,8 @@ def cause_of(error):
     """Returns the error that was raised first, as it was worded.
 
     AutoGraph and Keras raise others in its place, which add where in the code that was: several
-    lines, with "in user code".
+    lines, with "in user code". An error of this library that repeats another one's text therefore
+    begins with "Expected ", where the search ends.
 
     Args:
         error: What a function that was traced, or a layer that was called, raised.

@@ -1,4 +1,4 @@
-"""What happens when Keras is imported: unsupported ones are rejected, our layers registered.
+"""The import of Keras: unsupported versions are rejected, our layers registered.
 
 TensorFlow up to 2.15 comes with Keras 2.15, later ones with Keras 3, whose computations TensorFlow
 does unless KERAS_BACKEND names another backend. TF_USE_LEGACY_KERAS has later ones take the package
@@ -38,7 +38,7 @@ def choose_keras():
     legacy, keras_3 = os.environ.get(LEGACY), _keras_3_is_installed()
     if keras_3 and legacy in _YES:
         raise ImportError(
-            f"Expected Keras 3, got {LEGACY}={legacy}, by which TensorFlow takes the package "
+            f"Expected Keras 3, got {LEGACY}={legacy}, with which TensorFlow uses the package "
             f"tf_keras. Unset {LEGACY}; or use Python 3.10 or 3.11, where tfdpnorm works with "
             "Keras 2.15."
         )
@@ -51,9 +51,9 @@ def choose_keras():
         os.environ[BACKEND] = "tensorflow"
     if not keras_3 and legacy in _YES and importlib.util.find_spec("tf_keras") is None:
         raise ImportError(
-            f"Expected no {LEGACY} beside Keras 2, which is the legacy Keras already, got "
-            f"{legacy!r}: TensorFlow would look for the package tf_keras, which is not installed. "
-            f"Unset {LEGACY}."
+            f"{LEGACY}={legacy!r} is set with Keras 2, which is already the legacy Keras: "
+            "TensorFlow would look for the package tf_keras, which is not installed. Unset "
+            f"{LEGACY}."
         )
 
 

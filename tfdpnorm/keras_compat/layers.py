@@ -1,4 +1,4 @@
-"""What single Keras layers keep to themselves: their calls, losses, masks, random numbers.
+"""Internals of single Keras layers: their calls, losses, masks, random numbers.
 
 Version-bound: `keras.backend.learning_phase`; Keras 3 has another `backend`. Keras 2 has several
 classes of batch normalisation besides `keras.layers.BatchNormalization` (of Keras 1, and
@@ -247,7 +247,7 @@ def seed_states(model):
 
 
 def _keras_sources(layers):
-    """Returns the list of what Keras' random layers, and cells, draw from, each once.
+    """Returns the random generators of Keras' random layers and cells, each once.
 
     Args:
         layers: Keras layers, random or not.
@@ -286,7 +286,7 @@ ALL_BATCH_NORMALIZATIONS = tuple(
 
 
 def inputs_and_states(layer, inputs, initial_state):
-    """Returns (inputs, initial states) as `layer` sorts them out of what it is called with."""
+    """Returns (inputs, initial states) as `layer` finds them in its arguments."""
     if KERAS_3:
         if initial_state is None:
             initial_state = layer.states if layer.stateful else None
@@ -386,7 +386,7 @@ def not_equal(x, value):
 
 
 def rank_of_output(einsum_dense):
-    """Returns the rank of what a built EinsumDense gives, rows included."""
+    """Returns the rank of a built EinsumDense's output, rows included."""
     if not KERAS_3:
         return len(einsum_dense.full_output_shape)
     return len(einsum_dense.compute_output_shape(einsum_dense._build_shapes_dict["input_shape"]))
@@ -451,7 +451,7 @@ def all_steps_at_once(time_distributed, call=None):
 
 
 def _called_on_all_steps(wrapper, inputs, training=None, mask=None):
-    """What `call` of Keras 3 gives, with the steps of each row one after the other."""
+    """The result of Keras 3's `call`, with the steps of each row in sequence."""
 
     def merged(x):
         return tf.reshape(x, tf.concat([[-1], tf.shape(x)[2:]], 0))

@@ -1,4 +1,4 @@
-"""What a Keras model is made of: its structure, all layers in it, and its graph of layers.
+"""The parts of a Keras model: its structure, all layers in it, and its graph of layers.
 
 Private parts of Keras 2: `_is_graph_network`, and `_nested_inputs` of functional models; the public
 `model.inputs` has lost the structure (a dict, say) in which a model takes its inputs;
@@ -52,7 +52,7 @@ def is_made_of_layers(model):
 
 
 def is_stock(layer):
-    """Whether a layer or model is one of Keras' own, and runs no function of somebody else's.
+    """Whether a layer or model is one of Keras' own, and runs no function from elsewhere.
 
     The layers that wrap functions and operations in a functional model are not.
     """
@@ -90,7 +90,7 @@ def specs_of_call(model):
 
 
 def specs_of_build(model):
-    """Returns the structure of `tf.TensorSpec` of what `build(shape)` called a model on, or None.
+    """Returns the `tf.TensorSpec`s on which `build(shape)` called a model, a structure, or None.
 
     Keras calls it on floats, whatever it is going to be trained on.
     """
@@ -126,9 +126,8 @@ def complete_build(model):
     specs = specs_of_build(model)
     if specs is None:
         raise ValueError(
-            f"Expected a model whose layers have their variables, got {type(model).__name__} "
-            f"{model.name!r}, which says that it is built, with layers that are not: {unbuilt}. "
-            "Call it on a batch, as in model(x[:1]), before make_private."
+            f"{type(model).__name__} {model.name!r} is marked as built, but some of its layers are "
+            f"not: {unbuilt}. Call it on a batch, as in model(x[:1]), before make_private."
         )
     blank = [tf.zeros([n or 1 for n in s.shape], s.dtype) for s in tf.nest.flatten(specs)]
     model(tf.nest.pack_sequence_as(specs, blank), training=False)
@@ -205,7 +204,7 @@ def modules_inside(module):
 
 
 def _held_in(value):
-    """What a list, tuple, dict or the like holds; nothing for anything else."""
+    """The elements of a list, tuple, dict or similar; nothing for anything else."""
     if isinstance(value, collections.abc.Mapping):
         return list(value.values())
     if isinstance(value, collections.abc.Sequence) and not isinstance(value, (str, bytes)):
@@ -271,7 +270,7 @@ def computes_in_half(model):
 
 _UNLIKE_CONFIG = weakref.WeakSet()
 HOW_TO_KEEP = (
-    "Keep its weights by save_weights(path): to use them, build and convert the model anew by "
+    "Save its weights with save_weights(path). To use them, build and convert the model again in "
     "code, and call load_weights(path)"
 )
 
@@ -298,9 +297,8 @@ def check_made_by_configs(model, done):
     """
     for layer in layers_unlike_configs(model):
         raise ValueError(
-            f"Expected a model to be {done} that its get_config() makes again, got "
-            f"{type(layer).__name__} {layer.name!r}, inside of which a conversion has exchanged "
-            f"layers. {HOW_TO_KEEP}."
+            f"The model cannot be {done}: get_config() does not recreate {type(layer).__name__} "
+            f"{layer.name!r}, in which a conversion has replaced layers. {HOW_TO_KEEP}."
         )
 
 
@@ -424,7 +422,10 @@ def residual_additions(model):
 
 def _hindrance(layer, node):
     if number_of_calls(layer) > 1:
-        return f"it adds in {number_of_calls(layer)} places, which would share one normalisation"
+        return (
+            f"it is called {number_of_calls(layer)} times, and the calls would share one "
+            "normalisation"
+        )
     shapes = [tuple(tensor.shape) for tensor in _inputs_of(node)]
     if len(set(shapes)) > 1:
         return f"it adds paths of unequal shapes {shapes}"

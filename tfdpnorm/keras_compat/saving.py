@@ -1,4 +1,4 @@
-"""What Keras writes to files of a model, what it must not, and what it makes of them.
+"""Files of Keras models: what is saved, what must not be, and how files are loaded.
 
 Private parts: `_trackable_children`, which is asked for all that a file has to hold: there is no
 public way to keep the metrics of a model out of a SavedModel;
@@ -24,7 +24,7 @@ if KERAS_3:
 
 # --- files of another Keras ---
 
-# What a `.keras` file of Keras 2 names by a module that Keras 3 does not have.
+# Classes that a `.keras` file of Keras 2 names with a module that Keras 3 does not have.
 CLASSES_OF_KERAS_2 = {"Functional": Functional} if KERAS_3 else {}
 
 
@@ -93,7 +93,7 @@ class UnsavedModel(keras.Model):
         how_to_save: What the error says, an "Expected ... got ..." of the class derived from this.
     """
 
-    how_to_save = "Expected another model to be saved, got one that cannot be."
+    how_to_save = "This model cannot be saved."
 
     def get_config(self):
         """Raises TypeError: Keras asks for it before it writes a file."""
@@ -137,12 +137,12 @@ def has_deferred_weights(model):
     return any(getattr(x, "_self_unconditional_deferred_dependencies", None) for x in layers)
 
 
-# --- classes that the loader made up ---
+# --- classes that the loader generated ---
 
 _BASES = ("RevivedLayer", "RevivedNetwork")
 
 
 def revived_classes(model):
-    """Sorted names of the classes that the loader made up in `model`, itself included."""
+    """Sorted names of the classes that the loader generated in `model`, itself included."""
     found = [type(layer) for layer in (model, *sublayers(model))]
     return sorted({c.__name__ for c in found if any(b.__name__ in _BASES for b in c.__mro__)})

@@ -1,4 +1,4 @@
-"""What Keras keeps while it trains: its loop, means of losses, optimizers, the state of a search.
+"""Keras' state during training: its loop, means of losses, optimizers, the state of a search.
 
 Private parts of Keras 2:
 

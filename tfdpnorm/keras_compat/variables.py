@@ -55,9 +55,8 @@ def trainable_variables(model):
     for variable in found:
         if KERAS_3 and not variable.trainable:
             raise ValueError(
-                "Expected trainable variables that were made as such, got "
-                f"{variable.name!r}, made with trainable=False and switched on later. Make it by "
-                "add_weight(..., trainable=True), and freeze it afterwards."
+                f"Variable {variable.name!r} was created with trainable=False and made trainable "
+                "later. Create it with add_weight(..., trainable=True), and freeze it afterwards."
             )
     return found
 

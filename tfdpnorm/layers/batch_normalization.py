@@ -1,4 +1,4 @@
-"""Batch normalisation that is private: by frozen statistics, or by statistics with noise."""
+"""Private batch normalisation: with frozen statistics, or with noisy statistics."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class FrozenBatchNormalization(keras.layers.BatchNormalization):
     the layer is frozen altogether (`trainable = False`).
 
     Privacy:
-        Per-example: no statistics are taken, and no variable is written but by the optimizer. The
+        Per-example: no statistics are computed, and only the optimizer writes variables. The
         averages are released as they are: they must not come from private data.
 
     Args:
@@ -36,7 +36,7 @@ class FrozenBatchNormalization(keras.layers.BatchNormalization):
 
     Call arguments:
         inputs: [rows, ..., channels, ...], of the channels of `axis`.
-        training: Without effect.
+        training: Ignored.
 
     Raises:
         ValueError: as `keras.layers.BatchNormalization`.
@@ -104,17 +104,17 @@ class NoisedBatchNormalization(keras.layers.Layer):
         only. No call writes a variable.
 
     Args:
-        activation_clip: C', the bound on the absolute value of what is normalised. Inputs beyond it
+        activation_clip: C', the bound on the absolute value of the inputs. Inputs beyond it
             have no gradient. The noise on the averages is proportional to it.
-        momentum: What the running averages keep at an update, 0 <= momentum < 1. Averaging reduces
-            the noise: its variance shrinks by (1 - momentum) / (1 + momentum).
+        momentum: The share of the running averages that an update keeps, 0 <= momentum < 1.
+            Averaging reduces the noise: its variance shrinks by (1 - momentum) / (1 + momentum).
         epsilon: Added to the variance, > 0, so that the divisor is at least its root.
         center: Whether there is a beta.
         scale: Whether there is a gamma.
 
     Call arguments:
         inputs: [rows, ..., channels], floating point, at least 2-D.
-        training: Makes no difference.
+        training: Ignored.
         mask: None, or [rows, ...]: false for positions that the row's means leave out.
 
     Reference:
@@ -138,14 +138,14 @@ class NoisedBatchNormalization(keras.layers.Layer):
             "activation_clip",
             activation_clip,
             *_CLIP_RANGE,
-            remedy="Choose about twice the standard deviation of what is normalised.",
+            remedy="Choose about twice the standard deviation of the normalised activations.",
         )
         self.momentum = decay(
             "momentum",
             momentum,
-            remedy="It is the part of the running averages that an update keeps.",
+            remedy="It is the share of the running averages that an update keeps.",
         )
-        self.epsilon = positive("epsilon", epsilon, remedy="Under noise a variance may be 0.")
+        self.epsilon = positive("epsilon", epsilon, remedy="With noise, a variance may be 0.")
         self.center = bool(center)
         self.scale = bool(scale)
         self.gamma = self.beta = None
@@ -212,7 +212,7 @@ class NoisedBatchNormalization(keras.layers.Layer):
                 found = tf.math.divide_no_nan(
                     tf.reduce_sum(tf.math.multiply_no_nan(x, weights), axes), total
                 )
-            # The bound is for what float32 makes of the mean, too.
+            # The bound holds for the mean in float32, too.
             found = tf.clip_by_value(found, least, most)
             return tf.where(tf.math.is_nan(found), tf.zeros_like(found), found)
 
@@ -280,7 +280,7 @@ class NoisedBatchNormalization(keras.layers.Layer):
 
 
 class _RecordedRowMoments(NamedTuple):
-    """What one call of one layer recorded of each row. **Not private.**
+    """The moments of each row in one call of one layer. **Not private.**
 
     Attributes:
         layer: The `NoisedBatchNormalization`.
@@ -306,9 +306,9 @@ class _Recorder:
             if only_infers_shapes(graph):
                 return
             raise ValueError(
-                f"Expected a direct call of NoisedBatchNormalization {layer.name!r}, got one "
-                "inside a loop, a condition or a function of TensorFlow, which its statistics "
-                "cannot leave. Use GroupNormalization or LayerNormalization there."
+                f"NoisedBatchNormalization {layer.name!r} is called inside a loop, a condition or "
+                "a function of TensorFlow, which its statistics cannot leave. Use "
+                "GroupNormalization or LayerNormalization there."
             )
         self.moments.append(_RecordedRowMoments(layer, *layer.row_moments(inputs, mask)))
 
@@ -322,7 +322,7 @@ def _current_recorder():
 
 @contextlib.contextmanager
 def record_row_moments():
-    """Context of ONE forward pass: gives a list that fills with `_RecordedRowMoments`, by call."""
+    """Context of ONE forward pass: yields a list that collects `_RecordedRowMoments`, by call."""
     before, _active.recorder = _current_recorder(), _Recorder()
     try:
         yield _active.recorder.moments

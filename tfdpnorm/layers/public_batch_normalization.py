@@ -1,4 +1,4 @@
-"""Normalisation by moments of public rows: the calls that have such moments, and the layers."""
+"""Normalisation by moments of public rows: the layers, and calls of models that hold them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class PublicMomentsLayer(keras.layers.Layer):
-    """Normalises by the per-channel moments that `statistics` names; keeps the public rows' ones.
+    """Normalises by the per-channel moments that `statistics` names; stores the public moments.
 
     See `PublicBatchNormalization` for what `statistics` means and where the moments come from.
 
@@ -159,9 +159,9 @@ class PublicMomentsLayer(keras.layers.Layer):
 
     def _training_outside(self):
         return (
-            f"{type(self).__name__} was trained outside of a private model. Expected: "
-            "private = tfdpnorm.make_private(model, plan, public_batch=...); private.fit(...). It "
-            "learns no statistics from the rows of an ordinary fit."
+            f"{type(self).__name__} was trained outside of a private model. Expected: private = "
+            "tfdpnorm.make_private(model, plan, public_batch=...); private.fit(...). An ordinary "
+            "fit does not update its statistics."
         )
 
     def compute_output_shape(self, input_shape: Sequence[int | None]) -> tuple | tf.TensorShape:
@@ -210,8 +210,8 @@ class PublicBatchNormalization(PublicMomentsLayer):
       (2020), Algorithm 1, as printed. NOT private.
 
     `statistics_gradient="full"` includes the gradient through the public moments (see
-    `tfdpnorm.layers.pull_back`). `"stop"` holds the moments constant, which is sound too, but loses
-    the invariance to the scale of the weights, and trains badly under noise.
+    `tfdpnorm.layers.pull_back`). `"stop"` treats the moments as constants, which is private as
+    well, but loses the invariance to the scale of the weights, and trains badly with noise.
 
     Outside of a private model (a loaded model, `model.predict`) the layer normalises with its
     stored moments, in the modes other than `"public"` blended with each row's own. Training it

@@ -68,13 +68,13 @@ class PublicStatistics:
                     f"Expected one call of layer {moments.layer.name!r} in a forward pass, got "
                     f"{len(self.of_layer(moments.layer))}. Give each place in the network its own "
                     "PublicBatchNormalization: they do not share moments. A layer in a loop over "
-                    "steps is called for each."
+                    "steps is called once per step."
                 )
             moments.layer.store_moments(moments.mean, moments.variance, moments.rows)
 
 
 class Pass:
-    """What the layers do in the current forward pass.
+    """The role of the layers in the current forward pass.
 
     Attributes:
         kind: "record" (moments of all rows, and keep them), "use" (recorded moments), or
@@ -201,8 +201,8 @@ def pull_back(
         if len(statistics.of_layer(layer)) > 1:
             raise ValueError(
                 f"Expected one call of layer {layer.name!r} in a forward pass, got "
-                f"{len(statistics.of_layer(layer))}: the sum of the gradients of all calls does "
-                "not tell that of each call. Give each place in the network its own "
+                f"{len(statistics.of_layer(layer))}: only the sum of the gradients of all calls is "
+                "known, not the gradient of each call. Give each place in the network its own "
                 'PublicBatchNormalization, or use statistics_gradient="stop".'
             )
         gamma = tf.cast(layer.gamma, moments.mean.dtype)

@@ -1,4 +1,4 @@
-"""Fixed random features of the patches of an image: a hidden layer that nothing is learnt in."""
+"""Fixed random features of the patches of an image: an untrained hidden layer."""
 
 from __future__ import annotations
 

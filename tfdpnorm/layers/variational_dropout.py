@@ -104,9 +104,9 @@ _LEAST_SQUARE = 1e-20
 
 
 class VariationalDropout(LossOfWeights, SavesAllVariables):
-    """What dense layers and convolutions with variational dropout have in common.
+    """Common base of dense layers and convolutions with variational dropout.
 
-    A class to inherit from beside the Keras layer, which owns `kernel`, the means phi.
+    A class to inherit from in addition to the Keras layer, which owns `kernel`, the means phi.
     """
 
     def __init__(
@@ -127,8 +127,9 @@ class VariationalDropout(LossOfWeights, SavesAllVariables):
         self.alpha_per = arguments.choice("alpha_per", alpha_per, ALPHA_PER)
         if noise == "public" and alpha_per != "weight":
             raise ValueError(
-                f"Expected alpha_per='weight' with noise='public', got {alpha_per!r}: of one zeta, "
-                "alpha = zeta^2 / phi^2 differs from weight to weight. Leave alpha_per out."
+                f"Expected alpha_per='weight' with noise='public', got {alpha_per!r}: with a "
+                "single zeta, alpha = zeta^2 / phi^2 differs from weight to weight. Leave "
+                "alpha_per out."
             )
         self.initial_log_alpha = arguments.finite("initial_log_alpha", initial_log_alpha)
         if max_alpha is not None:
@@ -178,7 +179,7 @@ class VariationalDropout(LossOfWeights, SavesAllVariables):
         self._generator = new_generator(self.seed)
         if self.num_examples is not None and self.kl_weight:
             # As Keras' regularisers are: a function of the weights, whenever it is asked for. Not a
-            # loss of a call, which a private training refuses.
+            # loss of a call, which private training rejects.
             self.add_loss_of_weights(self.kl_loss)
 
     def _alpha_shape(self):
@@ -259,7 +260,7 @@ class VariationalDropout(LossOfWeights, SavesAllVariables):
         return self._mean(inputs), self._linear(tf.square(wide), variance)
 
     def drawn(self, mean: tf.Tensor, variance: tf.Tensor) -> tf.Tensor:
-        """Outputs for pre-activations drawn from what `moments` gives, before the activation."""
+        """Outputs for pre-activations drawn with `moments`, before the activation."""
         noise = normal_numbers(self._generator, tf.shape(mean), variance.dtype)
         noise = tf.ensure_shape(noise, mean.shape)
         # The gradient of a root at 0, of a row of zeros, is no number.
@@ -363,10 +364,10 @@ class VariationalDropoutDense(VariationalDropout, keras.layers.Dense):
     kl_weight / N is a loss of the layer, as a regulariser's is, in any Keras model.
 
     Privacy:
-        Per-example: what a row gets depends on that row, the weights and chance. The noise gives no
-        guarantee of its own: only the noise on the clipped sum does. What is learnt of it, log
-        alpha or log zeta^2, is clipped and gets noise with the other weights. The divergence is a
-        function of weights and of the public number N; `make_private` adds its gradient after the
+        Per-example: a row's output depends on that row, the weights and random numbers. The noise
+        gives no guarantee by itself: only the noise on the clipped sum does. Its learnt parameters,
+        log alpha or log zeta^2, are clipped and get noise with the other weights. The divergence is
+        a function of weights and of the public number N; `make_private` adds its gradient after the
         noise, exactly and at no cost, with N = `num_examples` of the plan or any other number that
         was chosen without the data.
 
@@ -412,8 +413,9 @@ class VariationalDropoutConv2D(VariationalDropout, keras.layers.Conv2D):
     """Convolution whose weights are theta = phi + zeta e: see `VariationalDropoutDense`.
 
     Mean and variance of the pre-activations are convolutions of the inputs with phi and of their
-    squares with zeta^2. Each row, place and filter gets a number of its own; of one draw of the
-    weights, places that share inputs would be correlated (as Molchanov et al., Section 4).
+    squares with zeta^2. Each row, position and filter gets its own random number; with a single
+    draw of the weights, positions that share inputs would be correlated (see Molchanov et al.,
+    Section 4).
 
     Privacy:
         As `VariationalDropoutDense`.
@@ -426,10 +428,10 @@ class VariationalDropoutConv2D(VariationalDropout, keras.layers.Conv2D):
 
     Call arguments:
         inputs: [rows, height, width, channels].
-        training: Whether noise is drawn; by default what Keras says of the call.
+        training: Whether noise is drawn; by default the mode of the call in Keras.
 
     Raises:
-        ValueError: for what is not supported, and as `VariationalDropoutDense`.
+        ValueError: for unsupported settings, and as `VariationalDropoutDense`.
     """
 
     def __init__(self, filters: int, kernel_size: int | tuple[int, int], **kwargs: Any) -> None:

@@ -74,7 +74,7 @@ class WeightNoise(OutputsOfTheLayerInside, keras.layers.Wrapper):
     each row is a call and sees a draw of its own.
 
     Privacy:
-        The noise depends on no row, and gives no guarantee of its own.
+        The noise does not depend on the rows, and gives no guarantee by itself.
 
     Args:
         layer: A Keras layer with weights.
@@ -134,8 +134,8 @@ class WeightNoise(OutputsOfTheLayerInside, keras.layers.Wrapper):
             twice = sorted(set(given) & set(kwargs))
             if twice:
                 raise TypeError(
-                    f"Expected each argument of layer {self.layer.name!r} once, got {twice} by "
-                    "position and by keyword. Leave one of them out."
+                    f"Layer {self.layer.name!r} was given {twice} both by position and by keyword. "
+                    "Leave one of them out."
                 )
             args, kwargs = args[:1], {**given, **kwargs}
         return super().__call__(*args, **kwargs)
@@ -164,8 +164,8 @@ class WeightNoise(OutputsOfTheLayerInside, keras.layers.Wrapper):
     def _check_weights(self):
         if not _drawn_weights(self.layer):
             raise ValueError(
-                f"Expected a layer with weights to draw, got {type(self.layer).__name__} "
-                f"{self.layer.name!r}, which has none. Use the layer without WeightNoise."
+                f"{type(self.layer).__name__} {self.layer.name!r} has no weights to draw. Use the "
+                "layer without WeightNoise."
             )
 
     @contextlib.contextmanager
@@ -239,9 +239,8 @@ def _check_layer(layer):
         raise ValueError(f"Expected a Keras layer, got {layer!r}. Pass an instance, not a class.")
     if any(isinstance(x, WeightNoise) for x in [layer, *sublayers(layer)]):
         raise ValueError(
-            f"Expected a layer without WeightNoise, got {type(layer).__name__} {layer.name!r}, "
-            "which draws its weights already. Variances add: use one WeightNoise whose stddev is "
-            "the root of their sum."
+            f"{type(layer).__name__} {layer.name!r} draws its weights already. Variances add: use "
+            "one WeightNoise whose stddev is the root of their sum."
         )
     if isinstance(layer, (*NORMALIZATIONS, keras.layers.SpectralNormalization)):
         raise ValueError(
@@ -301,8 +300,8 @@ def with_weight_noise(model: keras.Model, stddev: float, seed: int | None = None
     noisy, exchanged = cloned(model, wrapped)
     if len(noisy.weights) != len(model.weights):
         raise ValueError(
-            f"Expected layers with weights of their own in model {model.name!r}, got layers that "
-            "share some, which a copy would not. Wrap the layers by hand."
+            f"Layers of model {model.name!r} share weights, which a copy would not. Wrap the "
+            "layers by hand."
         )
     for layer, wrapper in exchanged:
         copy_state(layer, wrapper.layer)
@@ -313,12 +312,11 @@ def with_weight_noise(model: keras.Model, stddev: float, seed: int | None = None
 def _check_model(model):
     if not isinstance(model, keras.Model) or not is_made_of_layers(model):
         raise ValueError(
-            "Expected a functional or sequential model, got "
-            f"{type(model).__name__} {getattr(model, 'name', '')!r}. Wrap the layers of another "
-            "kind of model in WeightNoise where it makes them."
+            f"Expected a functional or sequential model, got {type(model).__name__} "
+            f"{getattr(model, 'name', '')!r}. In another kind of model, wrap the layers in "
+            "WeightNoise where they are created."
         )
     if not model.built:
         raise ValueError(
-            f"Expected a built model, got {model.name!r}, which has no weights yet. Call "
-            "model.build(input_shape) first."
+            f"Model {model.name!r} has no weights yet. Call model.build(input_shape) first."
         )

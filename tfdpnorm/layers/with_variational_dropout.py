@@ -51,8 +51,8 @@ def with_variational_dropout(model: keras.Model, **options: Any) -> keras.Model:
     copy, exchanged = cloned(model, exchange)
     if not exchanged:
         raise ValueError(
-            f"Expected trainable Dense or Conv2D layers in {model.name!r}, got none. Build the "
-            "layers of tfdpnorm.layers where they are wanted."
+            f"Model {model.name!r} has no trainable Dense or Conv2D layer. Use the layers of "
+            "tfdpnorm.layers where you need variational dropout."
         )
     for layer, other in exchanged:
         other.kernel.assign(layer.kernel)
@@ -135,7 +135,7 @@ def _layers(model):
     found = [x for x in sublayers(model) if isinstance(x, VariationalDropout)]
     if not found:
         raise ValueError(
-            "Expected a model with layers with variational dropout, got none in "
-            f"{model.name!r}. Use tfdpnorm.layers.VariationalDropoutDense."
+            f"Model {model.name!r} has no layer with variational dropout. Use "
+            "tfdpnorm.layers.VariationalDropoutDense."
         )
     return found

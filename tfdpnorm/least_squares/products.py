@@ -1,4 +1,4 @@
-"""The sum that one release is of: products of features with features and with targets.
+"""The released sum: products of features with features and with targets.
 
 An example has a row of features x, scaled to u with |u| <= 1, and a target t with |t| <= b. With
 svec(M) the upper triangle of a symmetric matrix, the entries off the diagonal times sqrt(2), and a

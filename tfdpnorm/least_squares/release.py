@@ -42,7 +42,7 @@ _GENERATORS = ("philox", "shake256")  # the fast one has no grid for float64
 _SHORTEST_CLIP = 1e-100  # squares of smaller numbers are no float64
 _INCOMPLETE = (
     "Some rows count as nothing: their features are not finite, or their labels are out of range. "
-    "This is for the data holder: it tells something of private rows."
+    "This message is for the data holder: it depends on private rows."
 )
 
 
@@ -93,7 +93,7 @@ class LeastSquaresHead:
         return statement_json(self._provenance.stated_ledger, self._provenance.digest())
 
     def behind(self, front: keras.Model) -> LeastSquaresHead:
-        """Returns a head whose `model` begins with what computes the features.
+        """Returns a head whose `model` begins with the model that computes the features.
 
         Args:
             front: Keras model with one input, from it to the features [rows, d]; is frozen.
@@ -240,7 +240,7 @@ def _checked_data(features, labels, num_classes, target_norm_clip):
     if features.ndim != 2 or features.dtype.kind not in "fiub" or 0 in features.shape:
         raise ValueError(
             "Expected features to be numbers [examples, features], at least one of each, got "
-            f"{features.dtype} of shape {list(features.shape)}. Flatten what has more axes."
+            f"{features.dtype} of shape {list(features.shape)}. Flatten features with more axes."
         )
     if (num_classes is None) == (target_norm_clip is None):
         got = "neither" if num_classes is None else "both"
@@ -275,7 +275,7 @@ def _checked_settings(l2_norm_clip, gram_share, ridge, noise_generator):
     arguments.choice("noise_generator", noise_generator, _GENERATORS)
     return (
         arguments.within("l2_norm_clip", l2_norm_clip, _SHORTEST_CLIP, 1e100),
-        arguments.open_unit("gram_share", gram_share, remedy="X'Y takes the rest."),
+        arguments.open_unit("gram_share", gram_share, remedy="X'Y gets the rest."),
         arguments.positive("ridge", ridge),
     )
 
@@ -284,9 +284,9 @@ def _checked_weights(count, person, most_per_person):
     """The pair of `row_weights`."""
     if (person is None) != (most_per_person is None):
         raise ValueError(
-            f"Expected person and most_per_person together, got most_per_person="
-            f"{most_per_person!r} {'without' if person is None else 'with'} person. Say whose each "
-            "row is, and how many rows of a person are read."
+            "Expected person and most_per_person together, got "
+            f"most_per_person={most_per_person!r} {'without' if person is None else 'with'} "
+            "person. Give the person of each row, and how many rows of a person are read."
         )
     if person is not None and np.shape(person) != (count,):
         raise ValueError(
@@ -303,7 +303,7 @@ def _reasons(insecure_seed):
 
 
 def _opened(ledger_file, plan, products, noise_generator, insecure_seed):
-    """The `PrivacyLedger`, in a file or in memory, with what is known of the release."""
+    """The `PrivacyLedger`, in a file or in memory, with the caveats of the release."""
     settings = {
         "noise_generator": noise_generator,
         "noise_grid": "stddev / 32",

@@ -1,4 +1,4 @@
-"""The activation Mish, at the price of a simple one."""
+"""The activation Mish with a fused gradient."""
 
 import tensorflow as tf
 from tensorflow import keras

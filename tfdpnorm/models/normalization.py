@@ -43,7 +43,7 @@ def check_groups(groups: int) -> None:
     """
     whole = isinstance(groups, numbers.Integral) and not isinstance(groups, bool)
     if not whole or (groups != -1 and (groups < 1 or groups & (groups - 1))):
-        raise refusal("groups", "of -1 (one to each channel) or a power of two", groups)
+        raise refusal("groups", "of -1 (one per channel) or a power of two", groups)
 
 
 def _number_of_groups(groups, channels):

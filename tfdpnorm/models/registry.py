@@ -34,7 +34,7 @@ def register(name: str) -> Callable[[Callable], Callable]:
 
     def add(builder):
         if name in _BUILDERS:
-            raise ValueError(f"Expected a new model name, got {name!r}, which is registered.")
+            raise ValueError(f"A model named {name!r} is registered already. Choose another name.")
         _BUILDERS[name] = builder
         return builder
 

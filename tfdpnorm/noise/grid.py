@@ -160,7 +160,7 @@ def float32_normals(words, scale=1.0):
     """
     radius_word, angle_word = (tf.cast(word, tf.float32) for word in tf.unstack(words))
     # The word stands for |word + V| 2^-31 with V uniform in [0, 1), which is left out here.
-    # A word of 0 stands for what is smaller than 2^-31.
+    # A word of 0 stands for numbers smaller than 2^-31.
     uniform = tf.maximum(tf.abs(radius_word) * 2.0**-31, 2.0**-32)
     radius = tf.sqrt(tf.math.log(uniform) * (-2.0 * scale**2))
     angle = angle_word * (math.pi * 2.0**-31)

@@ -113,8 +113,8 @@ def _pld_epsilon(event, delta, estimate):
             for rate, noise, count in parts
         )
         raise ValueError(
-            f'Expected settings that the "pld" accountant can compute, got {got}: their privacy '
-            f'loss distribution {why}. Take "rdp", whose epsilon is a bound as well.'
+            f'The "pld" accountant cannot compute {got}: their privacy loss distribution {why}. '
+            'Use "rdp", whose epsilon is a bound as well.'
         ) from None
 
 
@@ -168,7 +168,7 @@ def coarse_epsilon(event, delta):
 
 
 def delta_lost_by_pld(updates):
-    """What rounding may take from a delta in the composition of `updates` >= 1 mechanisms."""
+    """The most that rounding takes from delta in the composition of `updates` >= 1 mechanisms."""
     return _LOST_TO_ROUNDING * updates
 
 
@@ -187,7 +187,7 @@ def delta_for_pld(delta, updates):
         raise ValueError(
             f'Expected delta of at least {2 * lost:.2g} with the "pld" accountant and {updates:,} '
             f"update(s), whose composition may lose {lost:.2g} of it to rounding, got {delta!r}. "
-            'Take "rdp", whose epsilon is a bound as well.'
+            'Use "rdp", whose epsilon is a bound as well.'
         )
     return delta - lost
 

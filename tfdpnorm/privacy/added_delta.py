@@ -1,4 +1,4 @@
-"""What is added to the accountant's delta: the events that its theorems leave out, in one place."""
+"""Additions to the accountant's delta: the events that its theorems leave out, in one place."""
 
 from tfdpnorm.privacy.floating_point import floating_point_loss
 from tfdpnorm.privacy.slots import SHARE_OF_DELTA

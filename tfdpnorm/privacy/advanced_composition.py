@@ -20,7 +20,7 @@ _LARGEST_STEP_DELTA = 0.1  # One update's; more would not be private, and less m
 
 
 def step_budget(epsilon, delta, sampling_rate, updates, composition_share=0.5):
-    """What one update may spend on its batch, so that all of them spend (epsilon, delta).
+    """The budget of one update on its batch, so that all updates together spend (epsilon, delta).
 
     Args:
         epsilon: > 0 and finite.

@@ -200,8 +200,8 @@ _WORDS = {
     ),
     "first_weights_unseen": (
         NOT_COVERED,
-        "The weights that the run began with, unless they were drawn at random: the model was "
-        "built after it was made private, and before fit().",
+        "Data that trained the initial weights, if these were not drawn at random: they were not "
+        "checked, because the model was built between make_private() and fit().",
     ),
     # Copies
     "copies_of_run": (
@@ -231,7 +231,7 @@ class Caveat:
 
     Attributes:
         code: One of the codes in the table of this module.
-        fields: Dict of what its words need: str, int, float, bool or None by name.
+        fields: Dict of the fields of its sentence: str, int, float, bool or None by name.
 
     Raises:
         ValueError: if there is no such code, or its fields are others.
@@ -257,7 +257,7 @@ class Caveat:
 
     @property
     def kind(self):
-        """What it does, one of `KINDS`."""
+        """Its effect, one of `KINDS`."""
         return _WORDS[self.code][0]
 
     @property

@@ -7,7 +7,7 @@
     tfdpnorm-epsilon --sampling_rate=0.01 --steps=20000 --delta=1e-5 --noise_multiplier=5.36 \
         --accountant=all --adjacency=both
 
---suggest prints settings by rule. The last one sets four accountants beside each other, two of
+--suggest prints suggested settings. The last one compares four accountants, two of
 which do not always hold, and says so. It loads no TensorFlow; and the accountants, which load
 SciPy, once the arguments are understood.
 """
@@ -59,18 +59,18 @@ def main(argv=None):
             lines = _suggested(flags) if suggests else _of_settings(flags, parser.prog)
     except FileNotFoundError as error:
         parser.error(
-            f"Expected --ledger to be the file of a run, got {error.filename!r}, which is not "
-            "there. A run with a run_dir keeps it as ledger.jsonl in that folder."
+            f"File not found: --ledger={error.filename!r}. A run with a run_dir keeps it as "
+            "ledger.jsonl in that folder."
         )
     except IsADirectoryError as error:
         parser.error(
-            f"Expected --ledger to be the file of a run, got the folder {error.filename!r}. Name "
+            f"Expected --ledger to be the file of a run, got the folder {error.filename!r}. Pass "
             "the ledger.jsonl in it."
         )
     except ArithmeticError as error:
         parser.error(
-            "Expected settings whose epsilon can be computed, got a number that is too small or "
-            f"too large ({error}). Name a noise multiplier between 1e-3 and 1e6."
+            "The epsilon of these settings cannot be computed: a number is too small or too large "
+            f"({error}). Choose a noise multiplier between 1e-3 and 1e6."
         )
     except (ValueError, OSError) as error:
         parser.error(str(error))
@@ -89,8 +89,8 @@ def _make_parser(of_ledger, suggests):
     parser.add_argument(
         "--ledger",
         action="append",
-        help="ledger file of a run; alone, or with --accountant and --json. Several of them: the "
-        "epsilon of all runs composed, at --delta if their own differ",
+        help="ledger file of a run; alone, or with --accountant and --json. Several files: the "
+        "epsilon of all runs composed, at --delta if their deltas differ",
     )
     parser.add_argument("--num_examples", type=int, help="private training examples")
     lot = parser.add_mutually_exclusive_group(required=needed)
@@ -125,8 +125,8 @@ def _make_parser(of_ledger, suggests):
     parser.add_argument(
         "--suggest",
         action="store_true",
-        help="print batch size, updates and noise by rule for --epsilon, --delta and "
-        "--num_examples; --epochs, --steps and --expected_batch_size are used if given",
+        help="suggest batch size, updates and noise for --epsilon, --delta and --num_examples; "
+        "--epochs, --steps and --expected_batch_size are used if given",
     )
     parser.add_argument(
         "--most_rows_per_person",
@@ -144,12 +144,13 @@ def _of_ledger(flags):
     if flags.accountant in (*CLAIMING_ACCOUNTANTS, "all"):
         raise ValueError(
             "Expected --ledger with --accountant=rdp, pld or both, got "
-            f"--accountant={flags.accountant}. A ledger's updates are not all alike, as that needs."
+            f"--accountant={flags.accountant}. The others need updates that are all alike, which "
+            "those of a ledger may not be."
         )
     if others:
         raise ValueError(
-            f"Expected --ledger without {', '.join(others)}, got both. The ledger brings its "
-            "own settings: remove the others."
+            f"--ledger cannot be combined with {', '.join(others)}, since the ledger holds its own "
+            "settings. Remove the others."
         )
     from tfdpnorm.privacy.ledger import read_ledger
 
@@ -178,8 +179,8 @@ def _of_ledgers(flags, ledgers):
     deltas = sorted({ledger.plan.delta for ledger in ledgers})
     if flags.delta is None and len(deltas) > 1:
         raise ValueError(
-            "Expected --delta with ledgers of several, got none, and "
-            f"{', '.join(map(repr, deltas))}. Name the delta of the composed guarantee."
+            f"The ledgers have different deltas, {', '.join(map(repr, deltas))}, and there is no "
+            "--delta. Pass the delta of the composed guarantee."
         )
     delta = deltas[0] if flags.delta is None else arguments.open_unit("--delta", flags.delta)
     runs = [phase_of(ledger) for ledger in ledgers]
@@ -216,10 +217,10 @@ def _of_ledgers(flags, ledgers):
         *map(_lack, lacking),
         *(f"- {reason}" for reason in reasons),
         *(f"- run {phase.run}: {phase.in_words}" for phase in runs),
-        "Holds for an example that every run trained on, add_or_remove_one. It presumes that what "
-        "came out of a run decided neither the noise, the sampling rate and the number of updates "
-        "of another, nor when it ended. What each run leaves out, its own statement says: "
-        "tfdpnorm-epsilon --ledger=FILE.",
+        "Holds for an example that every run trained on, add_or_remove_one. It assumes that the "
+        "results of a run influenced neither the noise, the sampling rate and the number of "
+        "updates of another run, nor the time at which it ended. Each run's own statement lists "
+        "what it does not cover: tfdpnorm-epsilon --ledger=FILE.",
     ]
 
 
@@ -313,8 +314,8 @@ def _ledger_record(ledger, accountant):
 def _ledger_sentence(record):
     name = record["accountant"]
     spent = (
-        f"at delta = {record['delta']!r}, for {record['updates']} updates spent; the present "
-        f"weights have seen {record['position']} of {record['steps']} planned"
+        f"at delta = {record['delta']!r}, for {record['updates']} of {record['steps']} planned "
+        f"updates, which are spent; the present weights result from {record['position']} of them"
     )
     if record["guarantee_holds"]:
         return f"{name}: epsilon = {ceil_text(float(record['epsilon']))} (rounded up) {spent}"
@@ -327,7 +328,7 @@ def _ledger_remarks(ledger):
 
     lines, state = ledger.file.tail[0], "none of them torn"
     if ledger.file.torn:
-        state = "the last line is torn: what it announces has not happened and is not counted"
+        state = "the last line is torn: the updates it announces did not happen and are not counted"
     return [f"Ledger: {lines} lines; {state}.", *privacy_statement(ledger).splitlines()]
 
 
@@ -339,11 +340,11 @@ def _suggested(flags):
     others = [f"--{name}" for name in others if name not in _OF_SUGGESTION]
     if others:
         raise ValueError(
-            f"Expected --suggest without {', '.join(others)}, got both. It takes --num_examples, "
+            f"--suggest cannot be combined with {', '.join(others)}. It takes --num_examples, "
             "--epsilon, --delta, --epochs, --steps and --expected_batch_size."
         )
     if flags.epsilon is None or flags.num_examples is None:
-        raise ValueError("Expected --suggest with --epsilon and --num_examples. Give both.")
+        raise ValueError("--suggest needs --epsilon and --num_examples. Pass both.")
     from tfdpnorm.privacy.suggested_plan import suggest_plan
 
     suggested = suggest_plan(
@@ -369,8 +370,8 @@ def _of_settings(flags, program):
         arguments.whole("--most_rows_per_person", flags.most_rows_per_person, at_least=1)
         if compares:
             raise ValueError(
-                "Expected --most_rows_per_person without a comparison of accountants or "
-                "adjacencies, got both. Leave --adjacency out, and take rdp, pld or both."
+                "--most_rows_per_person cannot be combined with a comparison of accountants or "
+                "adjacencies. Leave --adjacency out, and choose rdp, pld or both."
             )
     sampling_rate, steps = _lots(flags)
     records, lacking = (_compared if compares else _computed)(flags, sampling_rate, steps)
@@ -399,8 +400,8 @@ def _lots(flags):
     if sampling_rate is None:
         if flags.num_examples is None:
             raise ValueError(
-                "Expected --num_examples with --expected_batch_size, got none. Give it, or "
-                "--sampling_rate instead of both."
+                "--expected_batch_size needs --num_examples. Pass it, or --sampling_rate instead "
+                "of both."
             )
         size = arguments.positive("--expected_batch_size", flags.expected_batch_size)
         if size > flags.num_examples:
@@ -466,7 +467,7 @@ def _person_epsilon(flags, sampling_rate, noise_multiplier, steps):
 
 
 def _compared(flags, sampling_rate, steps):
-    """What accountants state, whether that holds, and what "pld" certifies for the same noise."""
+    """Epsilons of accountants, whether they hold, and what "pld" certifies for the same noise."""
     from tfdpnorm.privacy.comparison import ALL_ACCOUNTANTS, noise_stated, stated
 
     several = {"all": ALL_ACCOUNTANTS, "both": ACCOUNTANTS}
@@ -532,7 +533,7 @@ def _table(records):
         f"sampling_rate = {first['sampling_rate']:.6g}, steps = {first['steps']}, delta = "
         f"{first['delta']!r}{aim}; epsilon rounded up",
         *("  ".join([*map(str.ljust, row, widths), row[5]]) for row in rows),
-        "What holds does so for Poisson-sampled batches. Neighbours: add or remove one example "
+        "Guarantees hold for Poisson-sampled batches. Neighbours: add or remove one example "
         "(add_or_remove_one), or replace one by another (replace_one).",
     ]
 

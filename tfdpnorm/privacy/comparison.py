@@ -1,4 +1,4 @@
-"""Four accountants beside each other, for two adjacencies: which epsilon each states, and whether
+"""Four accountants compared, for two adjacencies: which epsilon each states, and whether
 it holds.
 
 "rdp" and "pld" hold. "ac" and "zcdp" are those of Ermis & Cemgil (2017), in `advanced_composition`
@@ -26,7 +26,7 @@ _SENSITIVITY = {"add_or_remove_one": 1, "replace_one": 2}  # In clipping norms.
 
 @dataclass(frozen=True)
 class Stated:
-    """What an accountant states of T updates on Poisson-sampled batches.
+    """An accountant's epsilon for T updates on Poisson-sampled batches.
 
     Attributes:
         accountant: One of `ALL_ACCOUNTANTS`.
@@ -48,7 +48,7 @@ class Stated:
 def stated(
     accountant, sampling_rate, noise_multiplier, updates, delta, adjacency="add_or_remove_one"
 ):
-    """What one accountant states, a `Stated`.
+    """The result of one accountant, a `Stated`.
 
     Args:
         accountant: "ac", "zcdp", "rdp" or "pld".
@@ -76,7 +76,10 @@ def stated(
         module = advanced_composition if accountant == "ac" else zcdp
         epsilon = module.claimed_epsilon(*settings)
         if accountant == "zcdp" and not zcdp.holds(sampling_rate):
-            because = "sampling does not amplify zCDP, and the Gaussian theorem is used backwards"
+            because = (
+                "sampling does not amplify zCDP, and the Gaussian theorem is applied in the wrong "
+                "direction"
+            )
         elif accountant == "ac" and not advanced_composition.holds(*settings):
             because = "the Gaussian theorem needs an epsilon below 1 in each update"
     return Stated(accountant, adjacency, float(noise), epsilon, not because, because)

@@ -13,7 +13,7 @@ _NAME_OF_QUERY = 'Name what is asked, such as "accuracy".'
 
 
 class _Checked:
-    """A dataclass whose fields are replaced by what their checks return."""
+    """A dataclass whose fields are replaced by the results of their checks."""
 
     def __post_init__(self):
         for name, value in self._checked().items():
@@ -122,7 +122,7 @@ class Trial(_Checked):
 
 @dataclasses.dataclass(frozen=True)
 class Declaration(_Checked):
-    """What the data holder says of a run, for its statement. Nothing is checked against it.
+    """Declarations of the data holder about a run, for its statement. None of them is checked.
 
     Attributes:
         responsible: The person who answers for the run, such as "Jane Doe, data steward"; None for

@@ -85,7 +85,7 @@ def persons_unavailable(state):
 
 
 def profile(state, rows=None, *, whole_plan=False):
-    """Returns the privacy profile of what was released, as in `tfdpnorm.privacy.profiles`.
+    """Returns the privacy profile of the releases, as in `tfdpnorm.privacy.profiles`.
 
     Args:
         state: `LedgerState`; what is known against its guarantee is not looked at.

@@ -11,16 +11,16 @@ _LARGEST = 700.0  # exp of more overflows
 
 
 class Figures:
-    """What holds for an example, or for a person who owns some.
+    """The guarantee for an example, or for a person who owns some.
 
     Args:
         ledger: `PrivacyLedger` whose guarantee holds.
-        rows: None for what is sampled; for persons where examples are sampled, how many each has.
+        rows: None for the sampled unit; for persons where examples are sampled, how many each has.
 
     Attributes:
         epsilon: So far, a float.
         whole_plan_epsilon: After the last update and answer planned.
-        added: Dict of what is added to delta, by reason.
+        added: Dict of the additions to delta, by reason.
     """
 
     def __init__(self, ledger, rows=None):

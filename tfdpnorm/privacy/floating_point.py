@@ -1,4 +1,4 @@
-"""What float64 arithmetic adds to the privacy loss of noise that is rounded to a grid.
+"""How much float64 arithmetic adds to the privacy loss of noise that is rounded to a grid.
 
 docs/exact_noise.md has the argument.
 """
@@ -51,7 +51,7 @@ def floating_point_loss(numbers, epsilon, delta):
     pairs, c = numbers / 2, pair_loss()
     if numbers == 0 or math.isinf(epsilon):
         return 0.0, 0.0
-    # Half of what delta may grow by is for t.
+    # Half of the addition to delta is for t.
     weight = _log_1p_exp(epsilon + 1)
     log_t = math.log(_GROWTH * delta / 2) - weight
     a = min(pairs * c, c * math.sqrt(-2 * pairs * log_t) + pairs * c * math.expm1(c))

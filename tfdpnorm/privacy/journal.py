@@ -78,8 +78,8 @@ class Journal:
             known = self._checksums[lines - 1] if 0 < lines <= len(self._checksums) else None
         except (TypeError, ValueError):
             raise ValueError(
-                f"Expected tail to be (lines, checksum), got {tail!r}. Pass what the property "
-                "tail gave."
+                f"Expected tail to be (lines, checksum), got {tail!r}. Pass the value of the "
+                "property tail."
             ) from None
         if known != checksum:
             found = "another checksum there"
@@ -172,8 +172,8 @@ class Journal:
     def _failure(self, error):
         return OSError(
             error.errno,
-            f"Expected to write to the ledger, got: {error.strerror or error}. Nothing was "
-            "recorded, and no update may be made until it can be. Repair the folder, or the file",
+            f"Cannot write to the ledger: {error.strerror or error}. Nothing was recorded, and no "
+            "update can be made until writing works. Repair the folder, or the file",
             self.path,
         )
 
@@ -253,8 +253,8 @@ def read_journal(path):
 def corrupt(path, number, found):
     """Returns the error for a file `path` that has `found` in line `number`."""
     return LedgerCorruptError(
-        f"Expected {path} to be a ledger as it was written, got {found} in line {number}. "
-        "Bring back a copy of the file: what was spent cannot be known without it."
+        f"Expected {path} to be a ledger as it was written, got {found} in line {number}. Restore "
+        "a copy of the file: without it the budget spent is unknown."
     )
 
 
@@ -263,7 +263,7 @@ def encode_line(number, fields, before):
 
     Args:
         number: Of the line, from 1.
-        fields: Dict of what the line says.
+        fields: Dict of the fields of the line.
         before: Checksum of the line before, 32 characters; `NO_CHECKSUM` for the first.
     """
     text = json.dumps({"line": number, **fields}, separators=(",", ":"), allow_nan=False)[:-1]
@@ -282,9 +282,9 @@ def _decode_line(path, number, line, before):
             line.decode()
         except UnicodeDecodeError:
             raise corrupt(path, number, "bytes that are not UTF-8 text") from None
-        raise corrupt(path, number, "no entry of a ledger")
+        raise corrupt(path, number, "a line that is not an entry of a ledger")
     if checksum(before, parts[1]) != parts[2].decode():
-        raise corrupt(path, number, "a wrong checksum: it, or the line before it, is another one")
+        raise corrupt(path, number, "a wrong checksum: it, or the line before it, was changed")
     try:
         fields = json.loads(line)
         if fields.pop("line") != number:
@@ -303,7 +303,7 @@ def _check_torn(path, number, rest):
     begins = text.startswith(begin) or begin.startswith(text)
     whole = _LINE.match(text)
     if not is_text or not begins or (whole and whole.end() != len(text)):
-        raise corrupt(path, number, "bytes that are no beginning of a line")
+        raise corrupt(path, number, "bytes that do not begin a line")
 
 
 def _check_absent(path):
@@ -326,8 +326,8 @@ def _lock(descriptor, path):
 def _in_use(path, number):
     return BlockingIOError(
         number,
-        "Expected a ledger that no process has open, got one in use: two runs must not write to "
-        "it. End the other one, or close() its ledger",
+        "The ledger is in use already: two runs must not write to it. End the other run, or "
+        "close() its ledger",
         path,
     )
 
@@ -335,7 +335,7 @@ def _in_use(path, number):
 def _cannot_open(error, path):
     return OSError(
         error.errno,
-        f"Expected a ledger, got: {error.strerror or error}. Name the file of a run; "
+        f"Cannot open the ledger: {error.strerror or error}. Pass the file of a run; "
         "create_ledger starts one",
         path,
     )

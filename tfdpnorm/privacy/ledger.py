@@ -30,7 +30,7 @@ _OF_A_RUNNING_PROCESS = (entries.Updates, entries.Query, entries.Answer)
 
 
 class PrivacyLedger:
-    """What a run has spent, and what became known against its guarantee.
+    """The record of the budget that a run has spent, and of caveats to its guarantee.
 
     The ledger is the sum of its entries, and nothing but an entry changes it. With a file
     (`create_ledger`), each entry is on the disk before the call that records it returns. Everything
@@ -67,12 +67,12 @@ class PrivacyLedger:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What else describes the run, as it was given: a dict."""
+        """Further settings that describe the run, as they were given: a dict."""
         return dict(self._settings)
 
     @property
     def unit(self) -> str:
-        """What is sampled and protected: "row", an example, or "person", with all of their rows."""
+        """The sampled and protected unit: "row", an example, or "person", with all their rows."""
         return self.plan.unit
 
     @property
@@ -305,7 +305,7 @@ def _ledger_of_header(path, header):
 
 
 def _plan_fields(plan):
-    """The fields of a plan by name, with "inf" for what JSON has no number for."""
+    """The fields of a plan by name, with "inf" where JSON has no number."""
     fields = {field.name: getattr(plan, field.name) for field in dataclasses.fields(plan)}
     fields["earlier"] = [dataclasses.asdict(phase) for phase in plan.earlier]
     return {name: "inf" if value == math.inf else value for name, value in fields.items()}

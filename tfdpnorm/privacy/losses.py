@@ -56,5 +56,5 @@ class Losses:
 
 
 def _sums_of_tails(values):
-    """[n + 1] sums of what comes from each place on."""
+    """[n + 1] sums from each position on."""
     return np.append(np.cumsum(values[::-1])[::-1], 0.0)

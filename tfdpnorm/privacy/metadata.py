@@ -26,7 +26,7 @@ _NAME = "tfdpnorm_privacy.json"
 _EXTRA = "assets.extra"  # of a SavedModel
 _LONGEST_COMMENT = 2**16 - 1  # bytes, of a ZIP archive; JSON is ASCII
 _FEWEST_DIFFERENT = 4  # numbers, of all weights together if each is smaller than that
-_SMALLEST = 8  # numbers; a weight of fewer, or of equal ones, tells nothing of where it is from
+_SMALLEST = 8  # numbers; a weight of fewer, or of equal ones, does not show its origin
 
 _origins = {}  # What is known in this process of weights: tuples of origins, by digest.
 
@@ -127,7 +127,8 @@ def read_metadata(path):
     if "origins" not in metadata:
         raise ValueError(
             f"Expected privacy metadata of this release in {path}, got those of an earlier one. "
-            "Load it with the release that wrote it: it says what was spent on the weights."
+            "Load the file with the release that wrote it: the metadata record the budget spent on "
+            "the weights."
         )
     for origin in metadata["origins"]:
         caveats = [Caveat(**each) for each in origin["caveats"]]

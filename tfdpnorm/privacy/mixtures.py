@@ -141,7 +141,7 @@ def losses_of(pair, interval):
 
 
 def _ends(pair):
-    """Between which x the losses are told apart, [2]."""
+    """The range of x in which the losses are distinguished, [2]."""
     beyond = _TAIL * pair.noise_multiplier
     return np.array([pair.below.min() - beyond, pair.above.max() + beyond])
 
@@ -176,7 +176,7 @@ def _where(pair, losses, ends):
 
 
 def _masses(pair, means, cuts):
-    """What sum_j w_j N(means_j, z^2) has between neighbouring `cuts` [n + 1], an array [n]."""
+    """The mass of sum_j w_j N(means_j, z^2) between neighbouring `cuts` [n + 1], an array [n]."""
     masses = np.zeros(len(cuts) - 1)
     for log_weight, mean in zip(pair.log_weights, means, strict=True):
         u = (cuts - mean) / pair.noise_multiplier

@@ -24,12 +24,12 @@ def check_rows_per_person(owners, most):
         known = np.zeros(())
     if known.ndim != 1 or known.dtype.kind not in "iuSU" or known.size == 0:
         raise ValueError(
-            "Expected owners to be integers or strings, one for each example, got something else. "
-            "Number the persons from 0, and give each example without a known owner its own number."
+            "Owners must be integers or strings, one for each example. Number the persons from 0, "
+            "and give each example without a known owner its own number."
         ) from None
     if np.unique(known, return_counts=True)[1].max() > most:
         raise PrivacyError(
             f"Expected at most most_rows_per_person={most} examples of each person, got a person "
-            "with more. Leave examples out by a rule that does not look at them, or give a larger "
-            "number."
+            "with more. Leave examples out by a rule that does not depend on them, or give a "
+            "larger number."
         )

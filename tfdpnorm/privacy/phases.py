@@ -14,7 +14,7 @@ UNITS = ("row", "person")
 
 @dataclasses.dataclass(frozen=True)
 class Phase:
-    """What a run that has ended has released; `phase_of` reads it from a ledger.
+    """The releases of a run that has ended; `phase_of` reads them from a ledger.
 
     Attributes:
         run: The `run_id` of its ledger.
@@ -58,7 +58,7 @@ class Phase:
 
     @property
     def in_words(self):
-        """What it released about its training examples: counts, sampling rates and noise."""
+        """The releases about its training examples: counts, sampling rates and noise."""
         parts = [
             f"{count} at q = {rate:.6g} and z = {noise:.6g}"
             for rate, noise, count in self.mechanisms
@@ -133,10 +133,9 @@ def phases_after(ledger):
     state = ledger.state
     if state.remaining_updates:
         raise PrivacyError(
-            f"Expected the ledger of a run that has ended, got one with {state.updates} of "
-            f"{state.plan.steps} planned updates, and the remaining ones would not be recorded "
-            "here. Train it to its end, or end it: "
-            "private.ledger.record(tfdpnorm.privacy.entries.Finish())."
+            f"The run has not ended: {state.updates} of its {state.plan.steps} planned updates are "
+            "spent, and the remaining ones would not be recorded here. Train it to its end, or end "
+            "it: private.ledger.record(tfdpnorm.privacy.entries.Finish())."
         )
     return (*ledger.plan.earlier, phase_of(ledger))
 

@@ -122,7 +122,7 @@ class PrivacyPlan:
         others = [phase.run for phase in values["earlier"] if phase.unit != self.unit]
         if others:
             raise PrivacyError(
-                f"Expected earlier phases that protect a {self.unit}, as this one does, got "
+                f"Expected earlier phases that protect a {self.unit}, as this phase does, got "
                 f"{others[0]}, which protects another unit: their epsilons do not compose. Train "
                 "all phases with most_per_person, or none."
             )
@@ -148,7 +148,7 @@ class PrivacyPlan:
                 "Expected expected_batch_size / num_examples >= 1e-300, got "
                 f"expected_batch_size={self.expected_batch_size!r} and "
                 f"num_examples={self.num_examples!r}. Give the number of examples in an average "
-                "lot."
+                "batch."
             )
         if math.isinf(values["l2_norm_clip"]) and values["noise_multiplier"] > 0:
             raise ValueError(
@@ -177,7 +177,7 @@ class PrivacyPlan:
 
     @property
     def unit(self) -> str:
-        """What is added or removed between neighbouring data sets: "row" or "person"."""
+        """The unit that is added or removed between neighbouring data sets: "row" or "person"."""
         return "row" if self.most_per_person is None else "person"
 
     @property
@@ -202,7 +202,7 @@ class PrivacyPlan:
     def of_model(
         self, *, statistics_queries: int, default_share: float, no_guarantee_because: Sequence[str]
     ) -> PrivacyPlan:
-        """Returns the plan with what only the model and its training can tell.
+        """Returns the plan with the fields that depend on the model and its training.
 
         Args:
             statistics_queries: See the class.
@@ -224,7 +224,7 @@ class PrivacyPlan:
 
     @property
     def earlier_mechanisms(self) -> list:
-        """What earlier phases released about their training examples, for `composed_epsilon`."""
+        """The releases of earlier phases about their training examples, for `composed_epsilon`."""
         return [part for phase in self.earlier for part in phase.mechanisms]
 
     @cached_property
@@ -349,7 +349,7 @@ def make_plan(
         )
     if budget is not None and delta is not None:
         raise ValueError(
-            f"Expected no delta beside a budget, got delta={delta!r} and {budget!r}. "
+            f"Expected no delta in addition to a budget, got delta={delta!r} and {budget!r}. "
             "Remove delta; the budget's is used."
         )
     if budget is None and delta is None:

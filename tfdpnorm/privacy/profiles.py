@@ -17,7 +17,7 @@ from scipy import special
 from tfdpnorm import arguments
 from tfdpnorm.privacy.accountants import RDP_ORDERS, delta_lost_by_pld
 
-# Beyond, exp overflows; such guarantees protect nobody.
+# Beyond, exp overflows; such guarantees are worthless.
 _LARGEST = 700.0
 _ROUNDS = 4
 # For the bounds on attacks: any will do, more of them are tighter.

@@ -1,4 +1,4 @@
-"""What a search for hyperparameters costs: the plan of a search, fixed before its first trial.
+"""The cost of a search for hyperparameters: its plan, fixed before the first trial.
 
 A trial is one private training with settings of its own, and a score. Two kinds of search have an
 epsilon. One draws a random number of trials in secret, with settings that are drawn independently
@@ -55,7 +55,7 @@ class SearchPlan:
             values = {"expected_trials": runs.mean, "shape": runs.shape}
         values["trials"] = tuple(map(_checked_trial, self.trials))
         if not values["trials"]:
-            raise ValueError("Expected what a trial may be, got nothing. Name at least one.")
+            raise ValueError("There is no kind of trial. Name at least one.")
         if self.score_noise_multiplier is not None:
             values["score_noise_multiplier"] = arguments.positive(
                 "score_noise_multiplier", self.score_noise_multiplier

@@ -45,13 +45,11 @@ def calibrate_search(
         if not 0 < size <= num_examples:
             raise ValueError(
                 f"Expected batches of more than 0 and at most num_examples={num_examples} "
-                f"examples, got {size}. Leave it out of what is searched."
+                f"examples, got {size}. Leave it out of the search."
             )
     rates = [(size / num_examples, updates) for size, updates in dict.fromkeys(lots)]
     if not rates:
-        raise ValueError(
-            "Expected batches, got none. Name the expected batch size and the updates."
-        )
+        raise ValueError("The search has no batches. Give the expected batch size and the updates.")
 
     def of(trials):
         return SearchPlan(expected_trials, shape, tuple(trials))
@@ -118,7 +116,7 @@ def describe_search(plan, budget):
     scored = "public validation examples, at no cost"
     if plan.score_noise_multiplier is not None:
         scored = (
-            "private validation examples, whose count of right answers gets noise of standard "
+            "private validation examples, whose count of correct answers gets noise of standard "
             f"deviation {plan.score_noise_multiplier:.4g}; their epsilon is "
             f"{ceil_text(plan.score_epsilon(delta))}"
         )

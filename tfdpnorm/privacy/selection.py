@@ -72,7 +72,7 @@ class NumberOfRuns:
         """Draws K.
 
         Args:
-            rng: `numpy.random.Generator`. Whoever knows its state knows K, which must stay secret.
+            rng: `numpy.random.Generator`. Its state reveals K, which must stay secret.
 
         Returns:
             An int, at least 1; at least 0 for the Poisson distribution.

@@ -1,4 +1,4 @@
-"""The versions of what computes: packages, and Python."""
+"""The versions of the software: packages, and Python."""
 
 import functools
 import importlib.metadata

@@ -1,4 +1,4 @@
-"""What the entries of a ledger come to: a frozen state, and the one function that changes it.
+"""The state that a ledger's entries result in, frozen, and the one function that changes it.
 
 **Every announced update is spent**, whatever became of it: one that was interrupted, and one that a
 crash has lost. So a state counts exactly or too much, never too little, and at most `plan.steps`
@@ -24,7 +24,7 @@ class BudgetExhaustedError(PrivacyError):
 
 @dataclasses.dataclass(frozen=True)
 class LedgerState:
-    """What a run has spent, and what became known of it; `apply` makes the next one.
+    """The budget that a run has spent, and its caveats; `apply` makes the next state.
 
     Attributes:
         plan: The `PrivacyPlan` that is being followed.
@@ -152,7 +152,7 @@ def _updates(state, entry):
         raise BudgetExhaustedError(
             f"Expected at most {left} more updates, got {count}: {state.updates} of the "
             f"{state.plan.steps} planned are spent{lost}. Stop training here, or start again with "
-            "a plan of more steps, whose noise is calibrated for them."
+            "a plan of more steps, for which the noise is calibrated."
         )
     return {"updates": state.updates + count, "position": state.position + count}
 
@@ -221,8 +221,8 @@ def _search(state, entry):
     if state.search is not None:
         if search != state.search:
             raise PrivacyError(
-                f"Expected the search that the run is of, {state.search}, got {search}. Restore "
-                "its settings, or name another folder."
+                f"Expected the search that the run belongs to, {state.search}, got {search}. "
+                "Restore its settings, or name another folder."
             )
         return {}
     if plan.earlier:
@@ -232,15 +232,15 @@ def _search(state, entry):
         )
     if plan.accountant != "rdp":
         raise ValueError(
-            f'Expected accountant="rdp" in a search, got {plan.accountant!r}: what a search costs '
-            "is known in terms of Renyi DP. Leave the accountant out."
+            f'Expected accountant="rdp" in a search, got {plan.accountant!r}: the cost of a search '
+            "is computed by Renyi DP. Leave the accountant out."
         )
     if not search.covers(plan):
         raise PrivacyError(
             "Expected a run that costs at most what a trial of the search may, one of (sampling "
             f"rate, noise multiplier, updates) {search.trials}, got "
-            f"{(plan.sampling_rate, plan.noise_multiplier, plan.steps)}. Name its batch among "
-            "those that are searched."
+            f"{(plan.sampling_rate, plan.noise_multiplier, plan.steps)}. Include its batch in the "
+            "search."
         )
     return {"search": search}
 

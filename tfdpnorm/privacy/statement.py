@@ -1,6 +1,6 @@
 """The privacy statement: plain English for the person who has to sign for an epsilon.
 
-Its first lines say the whole in plain words, the rest gives the details under fixed headings
+Its first lines summarise it in plain English, the rest gives the details under fixed headings
 (`tfdpnorm.privacy.statement_details`). What is known of a run is in its ledger; whatever else is
 said here follows from the ledger alone, so that `tfdpnorm-epsilon --ledger=...` says it again.
 """
@@ -236,7 +236,7 @@ def _relies_on(ledger, unit):
         settings = "settings that are public: that they were chosen using the private data is not "
         settings += "covered"
     elif ledger.state.search is None:
-        settings += " (which nobody has declared)" if used is None else " (as declared)"
+        settings += " (not declared by the data holder)" if used is None else " (as declared)"
     return (
         f"What it relies on: {drawn}a noise key that stays secret; a gradient of each {unit.one} "
         f"that depends on no other {unit.one} {how}; {settings}; and correct software and hardware."

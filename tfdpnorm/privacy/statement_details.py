@@ -11,7 +11,7 @@ def of_guarantee(ledger, figures, person):
 
     Args:
         ledger: `PrivacyLedger`.
-        figures: `Figures` of what is sampled.
+        figures: `Figures` of the sampled unit.
         person: `Figures` of a person with several examples; None where none are stated.
     """
     return {
@@ -113,7 +113,7 @@ def _rates(figures):
 
 
 def _added(figures):
-    """What the delta of the accountant leaves out."""
+    """The additions to the accountant's delta."""
     added = figures.added
     if not added:
         return []
@@ -125,7 +125,7 @@ def _added(figures):
 
 
 def _stopped_early(ledger, figures, person):
-    """What the plan has to do with the epsilon of a run that did not reach its end."""
+    """How the plan affects the epsilon of a run that did not reach its end."""
     state, steps = ledger.state, ledger.plan.steps
     if state.is_held_to_plan:
         return [
@@ -202,7 +202,7 @@ def _validation(ledger):
 
 
 def _stopped_asking(ledger):
-    """What the queries planned have to do with the epsilon of those that were asked."""
+    """How the planned queries affect the epsilon of those that were made."""
     planned = ledger.state.queries(disjoint=True, whole_plan=True)
     if ledger.state.is_held_to_plan:
         return f" It is the epsilon of all {planned} planned answers."

@@ -1,4 +1,4 @@
-"""What a privacy statement presumes and leaves out, and what floating-point numbers do to it."""
+"""Assumptions and limits of a privacy statement, and the effect of floating-point numbers."""
 
 from tfdpnorm.privacy.added_delta import GRID_NUMBERS, rounding_loss
 from tfdpnorm.privacy.rounding import ceil_text

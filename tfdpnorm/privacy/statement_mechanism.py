@@ -109,7 +109,7 @@ def updates_made(ledger):
 
 
 def _earlier(plan):
-    """What the epsilon counts of earlier phases, and for whom."""
+    """The part of earlier phases in the epsilon, and for whom it holds."""
     if not plan.earlier:
         return []
     listed = [f"run {phase.run} ({phase.in_words})" for phase in plan.earlier]

@@ -28,7 +28,7 @@ _FEWEST_EPOCHS, _MOST_EPOCHS, _MOST_EXAMPLES = 4.0, 30.0, 2_000_000
 _LARGEST_MU = 10.0
 
 _GIVEN = "as given"
-_LOTS = "larger batches hardly lessen the noise beside what is learnt"
+_LOTS = "larger batches hardly reduce the noise compared with the signal"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +105,7 @@ def suggest_plan(
 
 
 class _Length:
-    """How many updates of what batches, and why.
+    """The number of updates, the batch size, and the reasons.
 
     Attributes:
         lot: Expected batch size.
@@ -148,7 +148,7 @@ class _Length:
     def _updates(self, epochs):
         """How many updates, and why; `epochs` as asked for, or None."""
         if epochs is None:
-            return _STEPS, "of more, the noise grows about as fast as what is learnt"
+            return _STEPS, "with more, the noise grows about as fast as the signal"
         usual = self._usual_epochs(_STEPS)
         steps = max(_FEWEST_STEPS, round(_STEPS * epochs / usual))
         return steps, f"for {epochs:g} epochs; {usual:.3g} are usual, in {_STEPS} updates"

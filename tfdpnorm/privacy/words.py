@@ -6,12 +6,12 @@ from tfdpnorm.privacy.rounding import ceil_text
 
 
 class Unit(NamedTuple):
-    """What is sampled and protected, in words.
+    """The sampled and protected unit, in words.
 
     Attributes:
         one: One of them.
         many: Several of them.
-        protected: Several of them, as what is protected.
+        protected: The plural, as the protected data.
         neighbours: What one of two neighbouring data sets has more than the other.
     """
 

@@ -10,7 +10,7 @@ from tfdpnorm.privacy.entries import Updates
 
 
 class BatchesInUse:
-    """Follows which batches the updates of a `PrivateModel` are made on, and voids for others.
+    """Tracks the batches of a `PrivateModel`'s updates; for other batches no guarantee holds.
 
     The accountant counts updates on Poisson-sampled batches, each used once. That is known of the
     batches that `fit` prepares, read by the one iterator that Keras makes for them. Of anything
@@ -41,7 +41,7 @@ class BatchesInUse:
 
     @contextlib.contextmanager
     def of_fit(self):
-        """Context of the training in `fit`, which voids by itself for batches that are not ours."""
+        """Context of the training in `fit`, which itself records batches that are not ours."""
         self._iterator, self.is_training = None, True
         try:
             yield
@@ -71,7 +71,7 @@ class BatchesInUse:
             self.executes = before
 
     def check_counted(self, made, counted):
-        """Invalidates the guarantee if more updates were made than the ledger was told of."""
+        """Invalidates the guarantee if more updates were made than the ledger announced."""
         if made > counted:
             self._void(self.BY_HAND)
 

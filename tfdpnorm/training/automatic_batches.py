@@ -64,16 +64,16 @@ def automatic_rows(model, parts, plan, *, replicas, run_dir):
     if parts.engine.now.of_tensorflow_privacy:
         raise ValueError(
             "Expected a number as physical_batch_size with the engines of tensorflow-privacy, got "
-            f'"auto": they compute nothing before there is an optimizer. {_REMEDY}'
+            f'"auto": they compute nothing before the model has an optimizer. {_REMEDY}'
         )
-    rows, why = _rows_of_run(run_dir), "with which the run began"
+    rows, why = _rows_of_run(run_dir), "with which the run started"
     if rows is None:
         trial = _Trial(model, parts, plan)
         slots = slots_of_plan(plan, replicas=replicas.count)
         besides = trial.megabytes_besides(slots)
         if has_gpu():
             rows = most_by_halving(lambda rows: trial.fits(rows, besides), slots.rows)
-            why = "which the GPU had memory for"
+            why = "for which the GPU had memory"
         else:
             limit = _left_megabytes() / replicas.count - besides
             rows = most_by_growing(trial.megabytes, limit, slots.rows)
@@ -132,8 +132,8 @@ def most_by_halving(fits, most):
 
 def _no_memory(found):
     return ValueError(
-        f"Expected memory for the clipped sum of one row at least, got too little: {found}. Take a "
-        "smaller model, smaller inputs or fewer views, or end what else takes memory."
+        f"There is too little memory for the clipped sum of a single row: {found}. Use a smaller "
+        "model, smaller inputs or fewer views, or end other processes that use memory."
     )
 
 
@@ -141,8 +141,8 @@ def _left_megabytes():
     left = memory.available_megabytes() if memory.is_measurable() else None
     if left is None:
         raise ValueError(
-            'Expected Linux or a GPU with physical_batch_size="auto", as nothing else says how '
-            f"much memory a step takes, got neither. {_REMEDY}"
+            'physical_batch_size="auto" needs Linux or a GPU, which report how much memory a step '
+            f"takes. {_REMEDY}"
         )
     return _SHARE * left
 
@@ -164,15 +164,15 @@ class _Trial:
         sizes = [spec.shape[1:] for spec in tf.nest.flatten(known or [])]
         if self._specs is None or not all(size.is_fully_defined() for size in sizes):
             raise ValueError(
-                'Expected inputs of known sizes with physical_batch_size="auto", got a model '
-                "without. Give keras.Input the whole shape, call a subclassed model on a batch "
-                "before, or pass a number."
+                'Expected inputs of known sizes with physical_batch_size="auto", got a model with '
+                "unknown sizes. Give keras.Input the whole shape, call a subclassed model on a "
+                "batch first, or pass a number."
             )
         self._model, self._parts, self._plan = model, parts, plan
         self._before, self._of_traces = None, 0.0
 
     def megabytes_besides(self, slots):
-        """What an update takes besides a physical batch, in megabytes, with these `Slots`."""
+        """Memory of an update without its physical batches, in megabytes, with these `Slots`."""
         numbers = sum(v.shape.num_elements() for v in trainable_variables(self._model))
         specs = tf.nest.flatten(self._specs)
         of_slot = sum(spec.dtype.size * spec.shape[2:].num_elements() for spec in specs)
@@ -180,7 +180,7 @@ class _Trial:
         return (_BYTES_OF_NUMBER * numbers + of_slots) / _MEGABYTE
 
     def megabytes(self, rows):
-        """What the clipped sum of some rows takes at most, in megabytes of the process."""
+        """The most memory that the clipped sum of some rows takes, in megabytes of the process."""
         held = _settled_megabytes()
         if self._before is None:
             self._before = held

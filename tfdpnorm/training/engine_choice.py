@@ -105,24 +105,23 @@ class EngineInUse:
         for layer in sublayers(self._model):
             if _splits_texts(layer):
                 raise ValueError(
-                    "Expected texts to be split into words before the model, got TextVectorization "
-                    f"{layer.name!r} in it, where the words of all examples come in one list. Run "
-                    "it on the data, once: x = layer(texts).numpy(); train a model that begins "
-                    "with the ids, and put the layer before it where it is used: "
-                    "keras.Sequential([layer, private.servable()])."
+                    f"The model contains TextVectorization {layer.name!r}, which puts the words of "
+                    "all examples into one list. Run it once on the data: x = "
+                    "layer(texts).numpy(); train a model that takes the ids, and put the layer in "
+                    "front of it for predictions: keras.Sequential([layer, private.servable()])."
                 )
         for layer in [x for p in (self._model, *self._views.augmentations) for x in _layers_of(p)]:
             if isinstance(layer, (keras.layers.RandomHeight, keras.layers.RandomWidth)):
                 raise ValueError(
                     f"Expected examples that keep their size, got {type(layer).__name__} "
-                    f"{layer.name!r}, which draws one size for all rows of a batch: those that are "
-                    "run apart would have one each. Use RandomZoom or RandomTranslation, which "
-                    'keep the size, or engine="book_keeping".'
+                    f"{layer.name!r}, which draws one size for all rows of a batch: rows that are "
+                    "run separately would each have their own. Use RandomZoom or "
+                    'RandomTranslation, which keep the size, or engine="book_keeping".'
                 )
 
 
 def _splits_texts(layer):
-    """Whether a layer splits texts into words, which no gradient of single rows gets past."""
+    """Whether a layer splits texts into words, after which no gradient of single rows exists."""
     is_of_texts = isinstance(layer, keras.layers.TextVectorization)
     return is_of_texts and layer.get_config()["split"] is not None
 
@@ -229,7 +228,7 @@ def lot_specs(model, rows, per_person=None):
 
 
 def _refused(model, parts, plan, specs, validate):
-    """What a step rejects, a ValueError; None if it goes through.
+    """The ValueError of a step that is rejected; None if it passes.
 
     Also None for errors that are not this library's: those of the model's own code are shown best
     where the user calls it.

@@ -8,7 +8,7 @@ from tfdpnorm.errors import PrivacyWarning
 
 
 class Epochs(NamedTuple):
-    """What `fit` tells Keras of the updates to come.
+    """The arguments of Keras' `fit` for the updates to come.
 
     Attributes:
         initial_epoch: Number of the first epoch.
@@ -54,8 +54,8 @@ def epochs_to_train(
         epochs = possible
     elif steps_per_epoch and epochs > possible:
         warnings.warn(
-            f"Of epochs={epochs}, {possible - initial_epoch} can be trained: {left} updates are "
-            f"left of {ledger.plan.steps} planned in make_plan(steps=...), and an epoch takes "
+            f"Only {possible - initial_epoch} of epochs={epochs} can be trained: {left} updates "
+            f"are left of {ledger.plan.steps} planned in make_plan(steps=...), and an epoch takes "
             f"{steps_per_epoch}. Training stops there.",
             PrivacyWarning,
             stacklevel=3,

@@ -55,9 +55,9 @@ def without_private_values():
         where = next(filter(None, found.groups()), None) if found else None
         message = (
             "Expected values that the operations of model and loss take, got some of training "
-            f"examples that {repr(where) if where else 'one of them'} refuses. What it says is "
-            "left out, since it shows private values. To see it, run the model and the loss on the "
-            "data outside of fit(), and read all of a source; often, a label or an id is out of "
-            "range."
+            f"examples that {repr(where) if where else 'one of them'} rejects. Its message is left "
+            "out, since it shows private values. To see it, run the model and the loss on the data "
+            "outside of fit(), and read every example of a source. Often, a label or an id is out "
+            "of range."
         )
         raise type(error)(None, None, message) from None

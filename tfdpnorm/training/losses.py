@@ -13,7 +13,7 @@ from tfdpnorm.keras_compat.layers import keras_mask
 
 _GIVE_SHAPE = "Give targets the shape of the model's outputs."
 _MIXES_ROWS = (
-    "The loss itself mixes rows, as one over pairs of examples does: compute each row's value from "
+    "The loss itself mixes rows, like a loss over pairs of examples: compute each row's value from "
     "its own target and prediction, without products, softmax or sums over axis 0."
 )
 
@@ -50,7 +50,7 @@ class PerExampleLoss:
         # Unknown names fail here, not in the first step.
         known = [_function(each) for each in tf.nest.flatten(loss) if each is not None]
         if not known:
-            raise ValueError("Expected a loss for an output at least, got None for all of them.")
+            raise ValueError("Expected a loss for at least one output, got None for all of them.")
 
     @users_code_converted
     def __call__(self, y, predictions, sample_weight=None):
@@ -143,7 +143,7 @@ class PerExampleLoss:
 def _without_ignored(loss, y, predictions):
     """Keras' own loss with an `ignore_class`, as one without it, its targets and which are valid.
 
-    Keras gathers the valid steps of all rows in one list, which rows can no longer be told apart
+    Keras gathers the valid steps of all rows in one list, in which rows can no longer be told apart
     in. Of every other loss: as given, and None.
     """
     loss = keras.losses.get(loss)
@@ -200,7 +200,7 @@ def _check_rows_apart(loss, y, predictions):
     """
     sizes = {*y.shape[1:], *predictions.shape[1:]}
     rows = next(n for n in range(2, len(sizes) + 4) if n not in sizes)
-    given = f"targets of shape {['rows', *y.shape[1:]]} beside predictions of shape "
+    given = f"targets of shape {['rows', *y.shape[1:]]} and predictions of shape "
     given += f"{['rows', *predictions.shape[1:]]}"
     alike = y.shape[1:].as_list() == predictions.shape[1:].as_list()
     shapes = [[rows, *(3 if n is None else n for n in t.shape[1:])] for t in (y, predictions)]

@@ -1,4 +1,4 @@
-"""The way from a Keras model to private training: check, plan, assemble."""
+"""Makes a Keras model private: check, plan, assemble."""
 
 from __future__ import annotations
 
@@ -94,40 +94,40 @@ def make_private(
     """Makes a Keras model trainable under differential privacy.
 
     The model is wrapped, not copied: training changes its weights. With `convert`, a converted copy
-    is.
+    is wrapped instead.
 
-    Without a plan, all settings that are not given follow from rules, see `tfdpnorm.suggest`; the
-    attribute `suggestion` of the result has them, with reasons. With a plan, you choose them.
+    Without a plan, all settings that are not given are suggested, see `tfdpnorm.suggest`; the
+    attribute `suggestion` of the result holds them, with reasons. With a plan, you choose them.
 
     Args:
         model: A Sequential, functional or subclassed Keras model; with `convert`, or the path of
             one.
         plan: `tfdpnorm.privacy.PrivacyPlan`, see `tfdpnorm.make_plan`: the number of examples, the
             expected batch size, the updates, the clipping norm, and the noise for a budget. None to
-            have it made by rule from the next three.
+            have one suggested from the next three.
         budget: `tfdpnorm.PrivacyBudget`, without a plan.
         num_examples: N, the number of training examples, without a plan.
         epochs: How often an example is drawn on average, without a plan; None for a usual number.
         clipping: `tfdpnorm.Clipping`, how the gradient of each example is clipped to the plan's
-            norm: as one vector unless told.
+            norm; by default as one vector.
         public_batch: [M, ...] rows that are not private, for `PublicBatchNormalization` layers; or
-            "synthetic"; or `tfdpnorm.PublicBatch`, which says more.
+            "synthetic"; or `tfdpnorm.PublicBatch`, which has further options.
         views: `tfdpnorm.Views`, for multi-view augmentation.
         engine: How clipped sums are computed, one of `tfdpnorm.training.ENGINES`; all give the same
-            sum. None takes "book_keeping", the fastest; or "per_example" where that cannot be:
-            with statistics "example", with "lot" and its full gradient, and, with a warning of what
-            it costs, where book-keeping has no rule or per-example independence is not verified for
-            it. The shapes of the model's inputs have to be known then: call a subclassed model on
-            a batch before, or `build(shape)`.
+            sum. None takes "book_keeping", the fastest; or "per_example" where book-keeping is not
+            possible: with statistics "example", with "lot" and its full gradient, and, with a
+            warning that names the cost, where book-keeping has no rule or per-example independence
+            is not verified for it. This choice needs the shapes of the model's inputs: call a
+            subclassed model on a batch first, or `build(shape)`.
         physical_batch_size: Rows that go through the model at once; smaller than a batch saves
             memory and changes nothing else. None for a whole batch at once; "auto" for as many as
-            there is memory for, found by trials on synthetic rows, and said in a line.
+            fit into memory, found by trials on synthetic rows and printed in one line.
         noise_generator: "philox", or "shake256", a cryptographic generator: slower, some 20 ms for
-            each million weights, and not to be compiled by XLA. With both, what is released lies on
-            a grid and has the distribution that the accountant assumes (docs/exact_noise.md).
+            each million weights, and not supported by XLA. With both, released values lie on
+            a grid and have the distribution that the accountant assumes (docs/exact_noise.md).
             "fast" saves some 3 ms for each million weights; an attacker who
             knows two candidate sums can tell from the bits of a single update which of them it was,
-            whatever epsilon says.
+            regardless of epsilon.
         insecure_seed: For tests: makes noise and sampled batches repeatable. No guarantee holds.
         run_dir: Folder for the ledger and for checkpoints; or `tfdpnorm.RunDir`, to resume the run
             that it holds. None keeps both in memory.
@@ -135,12 +135,12 @@ def make_private(
             verified from the graph of the step, for engine "book_keeping", or holds by
             construction, for "per_example". Models that cannot be verified are rejected. "probe":
             before the first update the model, its loss and its augmentation are run on a few
-            synthetic examples, to see whether one changes what is computed for another; that
-            randomized check has to run to its end and to find nothing, and the statement says where
-            the verification stopped. False: neither, and no guarantee holds.
+            synthetic examples, to see whether one changes the results of another; this
+            randomized check has to finish and to find nothing, and the statement says where
+            the verification stopped. False: no check is made, and no guarantee holds.
         convert: For a model with ordinary batch normalisation: "public_batch", "group", "layer" or
             "frozen", or a dict of arguments of `tfdpnorm.convert_model`. The copy that is trained
-            is the `model` of what is returned, and what was done is its `conversion`.
+            is the `model` of the result, and its `conversion` reports the changes.
         strategy: `tf.distribute.MirroredStrategy`, to have several devices add up the clipped sums
             of an update; or `MultiWorkerMirroredStrategy`, for several processes
             (docs/several_devices.md). Make, compile and fit the model outside of its scope. None
@@ -148,22 +148,22 @@ def make_private(
         most_rows_per_person: The most training examples that one person owns, >= 1: the statement
             then gives an epsilon for a person, too (docs/guarantee.md). None for a statement
             about single examples. Examples are sampled either way.
-        declaration: `tfdpnorm.privacy.Declaration`, what the statement says on your word: who is
+        declaration: `tfdpnorm.privacy.Declaration`, your own entries in the statement: who is
             responsible, how to reach them, and how the settings were found.
 
     Returns:
         A `PrivateModel`; `compile` and `fit` it.
 
     Raises:
-        ValueError: with what was expected, for anything that does not fit together, for a private
-            model, for one with a `train_step` or the like of its own, for one in the scope of a
+        ValueError: for arguments that do not fit together, for a model that is private already,
+            for one with its own `train_step` or similar methods, for one in the scope of a
             `tf.distribute.Strategy`, and for models in which one example changes the gradient of
             another.
         PrivacyError: if per-example independence cannot be verified, or the run of `run_dir` is
             another one.
 
     Warns:
-        PrivacyWarning: where training continues, but no guarantee holds or little is learnt.
+        PrivacyWarning: if training continues, but no guarantee holds or little will be learnt.
 
     Example::
 
@@ -281,7 +281,7 @@ def make_private(
 
 
 def _check_one_of(plan, **instead):
-    """Rejects a plan beside what makes one, and neither of them."""
+    """Rejects a plan together with arguments that make one, and neither of them."""
     given = [name for name, value in instead.items() if value is not None]
     if plan is None:
         if instead["budget"] is None or instead["num_examples"] is None:
@@ -293,16 +293,16 @@ def _check_one_of(plan, **instead):
         return
     if given:
         raise ValueError(
-            f"Expected a plan or {' and '.join(given)}, got both. The plan has them: remove the "
-            "others, or the plan."
+            f"Expected either a plan or {' and '.join(given)}, got both. The plan holds these "
+            "settings: remove them, or the plan."
         )
     arguments.instance(
         "plan", plan, PrivacyPlan, remedy="Make one: tfdpnorm.make_plan(num_examples=...)."
     )
     if plan.sampling != "poisson":
         raise ValueError(
-            f'Expected a plan with sampling="poisson", as batches are sampled here, got '
-            f"{plan.sampling!r}. Leave it out."
+            'Expected a plan with sampling="poisson", as batches are sampled here, got '
+            f"{plan.sampling!r}. Leave sampling out."
         )
 
 
@@ -384,7 +384,7 @@ def _check_is_trainable_here(model):
 
 
 class _Parts(NamedTuple):
-    """What a private training of a model is made of.
+    """The parts of a private training of a model.
 
     Attributes:
         streams: `Streams`: where the statistics of its layers come from.
@@ -439,7 +439,7 @@ def _row_sums(plan):
 
 
 def _opened(run_dir, plan, settings, replicas):
-    """The pair of what keeps the run and its ledger, in a `RunDir` or in memory."""
+    """The pair of the run's storage and its ledger, in a `RunDir` or in memory."""
     if not replicas.is_chief:
         return FollowsChief(), PrivacyLedger(plan, settings)
     if run_dir is None:
@@ -464,7 +464,7 @@ def _warn_of_tensor_float_32():
     if switch_off_tensor_float_32():
         warnings.warn(
             "TensorFloat-32 is switched off in this process: it would round the norms that "
-            "gradients are clipped by. For speed, use the policy mixed_float16 or mixed_bfloat16.",
+            "clipping uses. For speed, use the policy mixed_float16 or mixed_bfloat16.",
             PrivacyWarning,
             stacklevel=3,
         )
@@ -474,7 +474,7 @@ def _warn_of_exchanged_layers(model):
     unlike = layers_unlike_configs(model)
     if unlike:
         warnings.warn(
-            f"private.save() will refuse this model: {unlike[0].name!r} holds exchanged layers, of "
-            f"which its get_config() does not know. {HOW_TO_KEEP}.",
+            f"private.save() will raise an error for this model: {unlike[0].name!r} holds "
+            f"replaced layers, which its get_config() does not describe. {HOW_TO_KEEP}.",
             stacklevel=3,
         )

@@ -1,4 +1,4 @@
-"""What a step shows of the examples: losses and metrics, without noise."""
+"""Losses and metrics of the examples in a step, without noise."""
 
 import warnings
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from tfdpnorm.keras_compat.training import loss_means
 
 
 class Shown(NamedTuple):
-    """What losses and metrics are shown of, for each row.
+    """The inputs of losses and metrics, for each row.
 
     Of persons it has [persons, R, ...] until it is shown.
 
@@ -145,7 +145,7 @@ class Latest(keras.metrics.Metric):
         """Does nothing: the number is assigned."""
 
     def reset_state(self):
-        """Does nothing: the number goes on through epochs."""
+        """Does nothing: the count continues through epochs."""
 
     def result(self):
         return self.latest + 0.0
@@ -192,18 +192,19 @@ class WarnsOfNonfinite(keras.callbacks.Callback):
         if (logs or {}).get("nonfinite_gradients", 0) > expected / 2:
             warnings.warn(
                 f"Most gradients of the first {self._in_epoch} update(s) were not finite. They "
-                "count as zero, so that these updates were noise alone. Stop, and bring inputs and "
-                "targets to about [-1, 1]: float16 ends at 65,504. If they are there already, take "
-                "a smaller loss scale, clipping=Clipping(loss_scale=...), which is "
-                f"{self._private.loss_scale:g}, or the policy float32 or mixed_bfloat16. This "
-                "message depends on the private data; keep it with them.",
+                "count as zero, so that these updates were noise alone. Stop, and scale inputs "
+                "and targets to about [-1, 1]: the range of float16 ends at 65,504. If they are "
+                "in that range already, use a smaller loss scale, "
+                f"clipping=Clipping(loss_scale=...), which is {self._private.loss_scale:g}, or "
+                "the policy float32 or mixed_bfloat16. This message depends on the private data; "
+                "keep it with them.",
                 PrivacyWarning,
                 stacklevel=2,
             )
 
 
 class UpdateMetrics:
-    """What `fit` shows of every update.
+    """The numbers that `fit` shows for every update.
 
     One of them is a sum over private examples without noise. A Keras model takes a metric that is
     its attribute for a layer, whose variables are weights and part of checkpoints; so this is no

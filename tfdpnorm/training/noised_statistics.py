@@ -57,7 +57,7 @@ class NoisedStatistics:
         self._all = _all_layers(model)
 
     def joined(self, clipped, measured, weights, lot, row_moments, replicas):
-        """Puts the batch's statistics beside its clipped gradients.
+        """Joins the batch's statistics with its clipped gradients.
 
         Args:
             clipped: List of tensors, the clipped sum by `measured`.
@@ -115,7 +115,7 @@ class NoisedStatistics:
         ]
 
     def _factors(self):
-        """What each sum is multiplied by: a row then adds at most C sqrt(s / n) to it."""
+        """The factor of each sum: a row then adds at most C sqrt(s / n) to it."""
         clip = self._plan.l2_norm_clip
         clip = 1.0 if math.isinf(clip) else clip  # without noise there are no units to share
         share = self._plan.statistics_budget_share / self._plan.statistics_queries
@@ -201,7 +201,7 @@ class NoisedStatistics:
             if None not in (found, expected) and found != expected:
                 raise ValueError(
                     f"Expected layer {layer.name!r} to be called on {expected} rows, one for each "
-                    f"example (and view), got {found}, as inside a wrapper such as "
+                    f"example (and view), got {found}. This happens inside a wrapper such as "
                     "TimeDistributed. Use GroupNormalization or LayerNormalization there."
                 )
             yield of_layer[0].mean, of_layer[0].second_moment

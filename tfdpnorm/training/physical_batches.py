@@ -21,7 +21,7 @@ class PhysicalBatches:
     Args:
         judge: Called with the `tfdpnorm.independence.Proof` of each function before
             it is used, and the number of rows P of a physical batch. It raises what stops the step,
-            and returns whether the step goes on without a proof. If P is not known, nothing is
+            and returns whether the step runs unverified. If P is not known, nothing is
             proved: it gets None twice.
     """
 
@@ -104,7 +104,7 @@ def _specs(lot):
 
 
 def _check_other_size(function, specs, count):
-    """Traces an unproved function for one row more: two sizes without a common divisor.
+    """Traces an unverified function for one row more: two sizes without a common divisor.
 
     A first axis that has as many entries as there are rows, but is of something else, then has
     another size than the engine expects.
@@ -114,8 +114,9 @@ def _check_other_size(function, specs, count):
         traced(function, more)
     except Exception as error:  # whatever code of the user's raises
         raise refusal_of_engine(
-            f"Expected a model that is not proved to run on {count + 1} rows as on {count}, so "
-            f"that no axis is taken for that of the examples, got: {str(error).rstrip('.')}",
+            f"Expected a model that is verified, or that runs on {count + 1} rows as on {count}, "
+            "so that no other axis is mistaken for that of the examples, got: "
+            f"{str(error).rstrip('.')}",
             'Use engine="per_example", which runs each example by itself.',
             kind=PrivacyError,
         ) from error

@@ -43,13 +43,13 @@ _FEWEST = 3  # numbers in a vector that shrinking can improve
 
 
 def shrunk(noised, stddev):
-    """A noised vector with less expected error: max(0, 1 - (d - 2) s^2 / |x|^2) x.
+    """A noisy vector with less expected error: max(0, 1 - (d - 2) s^2 / |x|^2) x.
 
     For x = theta + s N(0, I) of d >= 3 numbers, its expected squared distance from theta is smaller
     than that of x, whatever theta is. Where x is little but noise it is close to 0.
 
     Privacy:
-        Post-processing: a function of the noised vector and of the noise's standard deviation,
+        Post-processing: a function of the noisy vector and of the noise's standard deviation,
         which is public.
 
     Args:

@@ -79,20 +79,20 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
     """Trains a Keras model by DP-SGD; made by `tfdpnorm.make_private`.
 
     One training step is one update: a Poisson-sampled batch, per-example gradients clipped to
-    `l2_norm_clip`, their sum noised once, divided by the *expected* batch size, and handed to the
-    optimizer (Abadi et al. 2016, Algorithm 1). `compile` takes any Keras optimizer, `fit` any
-    callback; `evaluate`, `predict` and `save` are those of the wrapped model.
+    `l2_norm_clip`. Noise is added once to their sum, and the optimizer gets the noisy sum divided
+    by the *expected* batch size (Abadi et al. 2016, Algorithm 1). `compile` takes any Keras
+    optimizer, `fit` any callback; `evaluate`, `predict` and `save` are those of the wrapped model.
 
     Privacy:
         The weights after `fit`, and everything computed from them, are (epsilon, delta)-DP as
-        `privacy_statement()` says, which also names what is left out: the loss and the metrics
-        that `fit` prints on the training data have no noise.
+        `privacy_statement()` says. The statement also names what is not covered: the loss and the
+        metrics that `fit` prints on the training data have no noise.
 
     Attributes:
         model: The wrapped Keras model; trained in place.
         plan: The `tfdpnorm.privacy.PrivacyPlan`.
         ledger: The `tfdpnorm.privacy.PrivacyLedger`: the budget spent.
-        session: The `Session`: whose weights, optimizer and data these are.
+        session: The `Session`: the provenance of weights, optimizer and data.
         conversion: `tfdpnorm.convert.ConversionReport`, with `make_private(..., convert=...)`.
         suggestion: `tfdpnorm.training.Suggestion`, of a `make_private` without a plan, or None.
 
@@ -106,8 +106,8 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
     """
 
     how_to_save = (
-        "Expected private.save(path), or private.model, got the private model itself, to be saved "
-        "or cloned: that would take along metrics of private examples, without noise."
+        "The private model itself cannot be saved or cloned: the copy would hold metrics of "
+        "private examples, without noise. Call private.save(path), or use private.model."
     )
 
     def __init__(
@@ -124,7 +124,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         replicas: Replicas,
     ) -> None:
         # float32 for the wrapper itself: under mixed_float16 Keras would otherwise wrap the
-        # optimizer in dynamic loss scaling, which one overflowing record would move un-noised.
+        # optimizer in dynamic loss scaling, which one overflowing example changes without noise.
         super().__init__(name=f"private_{model.name}", dtype="float32")
         self.model = model
         self.ledger = ledger
@@ -164,7 +164,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         """Configures training; as `keras.Model.compile`.
 
         Args:
-            optimizer: Any Keras optimizer, by name or object, except one that clips and noises by
+            optimizer: Any Keras optimizer, by name or object, except one that clips and adds noise
                 itself. If `make_private` had no plan, the names "sgd", "adam", "adamw" and
                 "rmsprop" stand for optimizers with the suggested learning rate; an object keeps
                 its own.
@@ -176,8 +176,8 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
 
         Raises:
             ValueError: for an optimizer that scales losses or adds noise, a missing loss, metrics
-                that are part of the model or have a name that callbacks may go by, an optimizer
-                that something else has used, steps_per_execution="auto", TF_XLA_FLAGS with
+                that are part of the model or have a name that callbacks may monitor, an optimizer
+                that was used before, steps_per_execution="auto", TF_XLA_FLAGS with
                 auto-clustering, inside of a `tf.distribute.Strategy`, and for jit_compile or
                 run_eagerly on several devices.
         """
@@ -224,7 +224,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
             return self.forward(inputs, training)
 
     def forward(self, inputs: Any, training: bool | None = None) -> Any:
-        """As a call, for checks that look themselves for variables that it changes."""
+        """As a call, for checks that find changed variables themselves."""
         statistics = self._streams.public_pass(training=training)
         return self._streams.forward(inputs, statistics, training=bool(training))
 
@@ -249,10 +249,10 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
             lot: `tfdpnorm.data.Lot` of [K, P, ...].
 
         Returns:
-            List of tensors, by the trained variables and those that only a pull-back needs, times
-            what the clip weighs them by, and whatever else is noised with them (see
+            List of tensors, for the trained variables and those that only a pull-back needs, times
+            their weights in the clip, and all other values that get noise with them (see
             `NoisedStatistics`): adding or removing one example moves their joint norm by at most
-            `plan.l2_norm_clip`, unless the guarantee is void.
+            `plan.l2_norm_clip`, unless no guarantee holds.
         """
         return self._update.clipped(lot).sums
 
@@ -300,8 +300,8 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
                 is Poisson-sampled here: arrays [N, ...], in memory or in files, or a source of
                 examples. Several inputs go in a tuple, a list or a dict. The rows of a
                 `keras.utils.Sequence` that gives the same items again are read into memory and
-                sampled, too. Any other data that Keras can iterate over trains as well, and voids
-                the guarantee: how it samples is not known.
+                sampled, too. Any other data that Keras can iterate over trains as well, but
+                without a guarantee: its sampling is unknown.
             y: Targets [N, ...] for arrays.
             batch_size: None, or the expected batch size of the plan.
             epochs: Number of epochs; by default, enough for all planned updates.
@@ -309,8 +309,8 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
             steps_per_epoch: Updates per epoch; by default N / expected_batch_size, rounded.
             callbacks: As in Keras. Those that act on a private quantity are rejected, or named in
                 the statement (see `check_callbacks`); `PrivateValidation` is what they can monitor.
-            person: For a plan with `most_per_person`: whose each row is, a vector of integers or
-                texts.
+            person: For a plan with `most_per_person`: the person of each row, a vector of integers
+                or texts.
             validation_is_public: Whether `validation_data` is public, so that callbacks
                 may act on it.
             **kwargs: As in Keras. `validation_data` must hold no training row of any `fit`, and are
@@ -318,7 +318,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
                 `class_weight` must not be computed from the private labels; the statement says so.
 
         Returns:
-            The Keras `History`; its `epsilon` is what had been spent after each epoch.
+            The Keras `History`; its `epsilon` is the epsilon spent after each epoch.
 
         Raises:
             BudgetExhaustedError: if the planned updates are used up.
@@ -398,13 +398,13 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
                 self.session.leave(self.optimizer)
 
     def save(self, filepath: str | os.PathLike, overwrite: bool = True, **kwargs: Any) -> None:
-        """Saves the trained Keras model, and of the private training what was spent alone.
+        """Saves the trained Keras model, and of the private training only the budget spent.
 
         Further training of the file says so: see `tfdpnorm.privacy.metadata`.
 
         `keras.models.load_model(filepath)` loads it, after `import tfdpnorm` if it holds layers of
         this library, and in a process that has no private rows. It comes back uncompiled: the
-        metrics, and what a compiled model would save of them, are of private examples. To evaluate
+        metrics, and their state in a compiled model, come from private examples. To evaluate
         it, call `compile(loss=..., metrics=...)`.
 
         Raises:
@@ -431,7 +431,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
     def save_weights(
         self, filepath: str | os.PathLike, overwrite: bool = True, **kwargs: Any
     ) -> None:
-        """Saves the trained model's weights, and nothing of what `model.compile` made."""
+        """Saves the trained model's weights, and nothing that `model.compile` made."""
         self.check_weights()
         self.refresh_public_statistics()
         with compiled_state_at_zero(self.model):
@@ -464,8 +464,9 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
 
     def __reduce__(self):
         raise TypeError(
-            "Expected private.model, or a file of private.save(), to be copied or pickled, got the "
-            "private model: its copy would draw the same noise and count it in another ledger."
+            "The private model itself cannot be copied or pickled: the copy would draw the same "
+            "noise and count it in another ledger. Copy private.model, or a file written by "
+            "private.save()."
         )
 
     def __deepcopy__(self, memo):
@@ -474,7 +475,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
     # What this library adds
 
     def privacy_statement(self) -> str:
-        """Returns in plain English what holds, for whom, and what it leaves out.
+        """Returns in plain English the guarantee, whom it protects, and what it does not cover.
 
         It is about the present weights: if these are not known to be of this run, it says so.
         """
@@ -509,7 +510,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
     def restore_run(self, callbacks: Sequence[keras.callbacks.Callback] = ()) -> bool:
         """Restores the last checkpoint of `run_dir`; `fit` does it by itself.
 
-        For a run whose updates are all made, which `fit` would refuse. Does nothing without a
+        For a run whose updates are all made, which `fit` would reject. Does nothing without a
         checkpoint, or if it was restored before.
 
         Args:
@@ -532,7 +533,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         """Returns a Keras model that predicts as this one does, without private training.
 
         That is the wrapped model with its public moments up to date, or, in the statistics modes
-        "example" and "lot", whose test phase runs the public rows beside every example, a
+        "example" and "lot", whose test phase runs the public rows with every example, a
         `PublicRowsModel` that holds them.
         """
         self.refresh_public_statistics()
@@ -560,7 +561,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
 
     @property
     def loss_scale(self) -> float:
-        """What losses are multiplied by, and gradients divided by again, before the clip."""
+        """The factor on losses, by which gradients are divided again before the clip."""
         return self._update.clipping.loss_scale
 
     @property
@@ -598,13 +599,13 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         return rows_apart(lambda rows: self(rows, training=False), x, batch_size)
 
     def check_weights(self) -> None:
-        """Checks, before weights are used or stated, whether they are counted and of this run."""
+        """Checks, before weights are used or stated, whether this run made and counted them."""
         self.session.check_weights(int(self.update_count))
 
     # Details
 
     def _entered(self, batches, callbacks, validation_is_public, arguments):
-        """Enters the session with what `fit` got, and returns its callbacks, checked."""
+        """Enters the session with the arguments of `fit`, and returns its callbacks, checked."""
         callbacks = validations_first(callbacks)
         self._replicas.check_fit(batches, callbacks)
         if any(saves_whole_models(callback) for callback in callbacks):

@@ -1,4 +1,4 @@
-"""Where the weights and the optimizer of a run come from: the run itself, or elsewhere."""
+"""Provenance of the weights and the optimizer of a run: the run itself, or another source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Public rows in training: synthetic ones, and the two streams of a network that takes them."""
+"""Public rows in training: synthetic rows, and the public and private streams of a network."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tfdpnorm.layers.public_batch_normalization import called_with_public_moment
 from tfdpnorm.training.metrics import Shown
 from tfdpnorm.training.pull_back_weight import automatic_weight
 
-_REMEDY = "Make the rows by tfdpnorm.data.synthetic_rows, and pass them as public_batch."
+_REMEDY = "Make the rows with tfdpnorm.data.synthetic_rows, and pass them as public_batch."
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -45,8 +45,8 @@ class PublicBatch:
         pull_back_weight: Factor > 0 on the gradients with respect to gamma and beta of public-batch
             layers before clipping, undone after the noise. They are small compared with those of
             the kernels, and the pull-back multiplies their noise: a factor above 1 gives them less
-            noise for a share of the clipping norm. "auto" takes the one that public numbers call
-            for at the initial weights (see `tfdpnorm.training.pull_back_weight`).
+            noise for a share of the clipping norm. "auto" computes it from
+            public numbers at the initial weights (see `tfdpnorm.training.pull_back_weight`).
 
     Raises:
         ValueError: for a value out of its range.
@@ -69,7 +69,7 @@ class PublicBatch:
 
     @classmethod
     def of(cls, rows: Any) -> PublicBatch | None:
-        """Returns a `PublicBatch` as it is; rows in one; None for None."""
+        """Returns a `PublicBatch` unchanged; wraps rows in one; None for None."""
         return rows if rows is None or isinstance(rows, cls) else cls(rows)
 
     @property
@@ -107,8 +107,8 @@ def _arrays(rows, model):
             return np.asarray(value)
         except ValueError:
             raise ValueError(
-                f"Expected {name} with rows of one shape, got a {type(value).__name__} of others. "
-                "Several inputs go in a tuple or a dict of arrays."
+                f"Expected {name} with rows of one shape, got a {type(value).__name__} of rows of "
+                "several shapes. Several inputs go in a tuple or a dict of arrays."
             ) from None
 
     if isinstance(rows, list) and len(tf.nest.flatten(symbolic_inputs(model))) == len(rows) > 1:
@@ -146,15 +146,15 @@ def _check_fits(rows, model):
         if wanted.rank == array.ndim - 1 and not wanted.is_compatible_with(array.shape[1:]):
             raise ValueError(
                 f"Expected public rows of shape {tuple(wanted)}, as the model takes, got "
-                f"{array.shape[1:]}. Make them as the private ones are made."
+                f"{array.shape[1:]}. Prepare them like the private ones."
             )
 
 
 def synthetic_batch(model, asked):
     """Makes the synthetic rows that fit the inputs of a model. No data are looked at.
 
-    Inputs of rank 4 are taken for images; whole numbers, and what a Sequential model gives to an
-    embedding first, for token ids; all others for numbers of mean 0 and variance 1.
+    Inputs of rank 4 are treated as images; whole numbers, and the inputs of a first embedding
+    in a Sequential model, as token ids; all others as numbers of mean 0 and variance 1.
 
     Args:
         model: A Keras model.
@@ -170,8 +170,8 @@ def synthetic_batch(model, asked):
     specs = input_specs(model)
     if specs is None:
         raise ValueError(
-            "Expected a model whose inputs are known, for a synthetic public_batch, got one that "
-            f"was not built. Call it on a batch before. Or: {_REMEDY}"
+            "The inputs of the model are unknown, and a synthetic public_batch needs them. Call "
+            f"the model on a batch first. Or: {_REMEDY}"
         )
     inputs = [(spec, _num_tokens(model, spec)) for spec in tf.nest.flatten(specs)]
     rows = [asked.rows(tuple(spec.shape[1:]), count) for spec, count in inputs]
@@ -196,8 +196,8 @@ def _num_tokens(model, spec):
     count = integer_bound(model, default=None)
     if count is None:
         raise ValueError(
-            "Expected a model with an embedding for whole numbers, so that they are token ids, got "
-            f"none. {_REMEDY}"
+            "The model takes whole numbers, but has no embedding that would make them token ids. "
+            f"{_REMEDY}"
         )
     return count
 
@@ -216,11 +216,11 @@ class Streams:
         public: `PublicBatch` of arrays or tensors; None without such layers.
 
     Attributes:
-        shrinks: Whether what is pulled back is shrunk first.
+        shrinks: Whether gradients are shrunk before the pull-back.
         pull_back_weight: The weight of gammas and betas in the clip; of "auto", 1 until `settle`.
         mode: "none", "public" (which includes "blend": both use recorded public moments),
             "example" or "lot".
-        statistics: The layers' own word for it, for records and statements.
+        statistics: The layers' own name of the mode, for records and statements.
     """
 
     def __init__(self, model, public=None):
@@ -305,7 +305,7 @@ class Streams:
         return [layer for layer in self.layers if layer.statistics_gradient == "full"]
 
     def settle(self):
-        """Has "auto" settled by the present weights. A model that is not built yet keeps 1."""
+        """Computes the weight for "auto" from the present weights; 1 for a model not yet built."""
         layers = self._pulled_back_layers
         if self._is_auto and self.pulls_back and all(layer.built for layer in layers):
             self.pull_back_weight = automatic_weight(self.model, layers, self.public_batch)
@@ -361,7 +361,7 @@ class Streams:
         return tf.nest.map_structure(lambda t: t[:count], shown).masked_predictions()
 
     def _each_with_public_rows(self, x, training):
-        """The paper's test phase: {x_i} and all public rows, and row 0 of what comes out."""
+        """The paper's test phase: {x_i} and all public rows, and row 0 of the outputs."""
         if tf.nest.flatten(x)[0].shape[0] == 1:
             return self._joint(x, training)
 

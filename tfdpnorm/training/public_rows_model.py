@@ -1,4 +1,4 @@
-"""Inference with the public rows beside every example."""
+"""Inference with the public rows joined to every example."""
 
 import numpy as np
 from tensorflow import keras
@@ -18,7 +18,7 @@ class PublicRowsModel(keras.Model):
     and loaded by itself. 1 + M times the work of the model.
 
     Privacy:
-        Uses public rows and the example at hand only; adds nothing to what training released.
+        Uses only public rows and the example itself; releases nothing beyond the training.
 
     Args:
         model: A Keras model with one input and `PublicBatchNormalization` layers.

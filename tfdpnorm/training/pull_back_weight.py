@@ -22,7 +22,7 @@ from tfdpnorm.layers import use_pass
 from tfdpnorm.layers.public_batch_normalization import called_with_public_moments
 from tfdpnorm.layers.pulled_back_noise import pulled_back_powers, squared_norm, standard_normal
 
-_DRAWS = 4  # w depends on the fourth root of what is drawn
+_DRAWS = 4  # w depends on the fourth root of the draws
 # Never below 1: where gammas and betas have so large gradients, they need no less precision.
 _RANGE = (1.0, 30.0)
 

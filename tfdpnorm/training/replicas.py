@@ -43,8 +43,8 @@ def replicas_of(strategy):
     cluster = cluster_of(strategy)
     if cluster.count > 1 and threads_between_operations() < 2:
         raise ValueError(
-            "Expected TensorFlow to run two operations or more at once in a process of several, "
-            "got one: an exchange takes a thread while it waits for others, and would never end. "
+            "TensorFlow runs only one operation at a time in this process, which is one of "
+            "several: an exchange holds a thread while it waits for others, and would never end. "
             "Call tf.config.threading.set_inter_op_parallelism_threads(4) before anything else."
         )
     return Replicas(devices_of(strategy), Workers(strategy, cluster) if cluster.count > 1 else None)

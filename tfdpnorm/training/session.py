@@ -1,4 +1,4 @@
-"""What a private training keeps between calls of Keras: whose weights and data these are."""
+"""State of a private training between calls of Keras: provenance of weights and data."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ from tfdpnorm.training.validation_data import RowsOfRun
 
 _NO_DEBUGGING = (
     "tf.debugging.enable_check_numerics() and enable_dump_debug_info() are off while fit() trains: "
-    "they would stop at values of single examples, or write them down. Gradients that are not "
+    "they would stop at values of single examples, or write these to files. Gradients that are not "
     "finite count as zero, and fit() shows how many there were (nonfinite_gradients)."
 )
 
@@ -120,7 +120,7 @@ class Session:
             self.provenance.check()
 
     def check_counted(self, made):
-        """Invalidates the guarantee if more updates were made than the ledger was told of."""
+        """Invalidates the guarantee if more updates were made than the ledger announced."""
         if not self.batches.executes:
             self.batches.check_counted(made, self._ledger.updates)
 

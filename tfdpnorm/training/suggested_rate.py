@@ -65,8 +65,8 @@ def suggested_rate(model, plan, optimizer="sgd"):
     norm = math.sqrt(sum(_usual_squared_norm(shape) for shape in shapes))
     if not norm:
         raise ValueError(
-            "Expected a built model with kernels to train, got one without. Build it, or choose an "
-            "optimizer with its rate."
+            "The model has no kernels to train, or is not built. Build it, or choose an optimizer "
+            "with its rate."
         )
     signal = _signal(plan, numbers)
     moved = _BY_NOISE * norm

@@ -1,4 +1,4 @@
-"""Settings by rule, for those who have a model, a budget and data, and no time for a search."""
+"""Suggested settings, for users with a model, a budget and data, and no time for a search."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _BYTES, _BYTES_OF_NUMBER = 2 * 2**30, 16
 
 @dataclasses.dataclass(frozen=True)
 class Suggestion:
-    """Settings of a private training by rule.
+    """Suggested settings of a private training.
 
         suggestion = tfdpnorm.suggest(model, budget=budget, num_examples=len(x))
         print(suggestion)
@@ -84,7 +84,7 @@ class Suggestion:
         """Returns the suggestion with given settings in place of its own.
 
         Args:
-            **given: Those of `arguments`, but the plan; None for what was not given.
+            **given: Those of `arguments`, except the plan; None for settings not given.
         """
         given = {name: value for name, value in given.items() if value is not None}
         reasons = {**self.reasons, **dict.fromkeys(given, "as given")}
@@ -132,7 +132,7 @@ def suggest(
         model: A built Keras model.
         budget: `PrivacyBudget`.
         num_examples: N, the number of private examples; of persons, with `most_per_person`.
-        epochs: How often an example is drawn on average; None for a number by rule.
+        epochs: How often an example is drawn on average; None for a suggested number.
         steps: Number of updates; None for a suggested one.
         expected_batch_size: Expected batch size; None for a suggested one.
         most_per_person: See `make_plan`.
@@ -152,8 +152,7 @@ def suggest(
     complete_build(model)
     if not model.built:
         raise ValueError(
-            "Expected a built model, got one whose weights are not made yet. Call it on a batch, "
-            "or model.build(shape), before."
+            "The model has no weights yet. Call it on a batch, or model.build(shape), first."
         )
     suggested = suggest_plan(
         budget=budget,
@@ -177,10 +176,10 @@ def suggest(
         reasons={
             **suggested.reasons,
             "clipping": "gradients get about the same norm, so that only the rate has to be chosen",
-            "l2_norm_clip": "any: with automatic clipping the rate makes up for it",
+            "l2_norm_clip": "any: with automatic clipping, the learning rate compensates for it",
             "views": of_views,
             "public_batch": of_public,
-            "learning_rate": "by the noise and the sizes of the weights, falling to 0 as a cosine",
+            "learning_rate": "from the noise and the sizes of the weights, with cosine decay to 0",
             "physical_batch_size": of_rows,
             "passes": "updates x batch x views; divided by the rows a second, the time",
         },
@@ -202,16 +201,16 @@ def _views(model, most_per_person):
         return None, "a person has several rows"
     size = min(side or 0 for side in specs.shape[1:3])
     if size < _SMALLEST_IMAGE:
-        return None, f"only images of {_SMALLEST_IMAGE} pixels and more gain by them"
+        return None, f"only images of {_SMALLEST_IMAGE} pixels and more benefit"
     padding = round(_LARGEST_SHIFT * size)
     views = Views(RandomCropAndFlip(padding=padding, flip=False), multiplicity=_MULTIPLICITY)
-    return views, f"moved by up to {padding} pixels; {_MULTIPLICITY} times the time of an update"
+    return views, f"shifted by up to {padding} pixels; {_MULTIPLICITY} times the time of an update"
 
 
 def _public_batch(model):
-    """What public rows it takes, or None; and why."""
+    """The suggested public rows, or None, and the reason."""
     if any(isinstance(layer, PublicMomentsLayer) for layer in (model, *sublayers(model))):
-        return "synthetic", "none were given: made up from the shape of the inputs"
+        return "synthetic", "none were given: synthetic, from the shape of the inputs"
     return None, "no layer takes any"
 
 
@@ -223,7 +222,7 @@ def _physical_batch_size(model, plan, views):
         rows = min(_ROWS, _BYTES // (_BYTES_OF_NUMBER * outputs))
         why = f"at most {_ROWS} rows, views included, whose layers keep {_BYTES >> 30} GiB"
     else:
-        rows, why = _ROWS_OF_UNKNOWN, "the sizes of the layers' outputs are not known beforehand"
+        rows, why = _ROWS_OF_UNKNOWN, "the sizes of the layers' outputs are unknown beforehand"
     return max(1, rows // per_example), why
 
 

@@ -40,13 +40,13 @@ from tfdpnorm.training.replicas import OneDevice
 
 
 class ClippedBatch(NamedTuple):
-    """What an update is about to release of a batch. **Not private yet.**
+    """The sums of a batch that an update will release. **Not private yet.**
 
     Attributes:
         total: `ClippedSum` by the measured variables, with losses and predictions.
         sums: List of tensors that are noised together.
         sensitivity: How far adding or removing one example can move `sums`, taken as one vector,
-            in the L2 norm, unless the guarantee is void: C, and what rounding adds.
+            in the L2 norm, unless no guarantee holds: C, and an allowance for rounding.
         measured: What they are by: the trained variables, those that only the pull-back reads, and
             running averages.
         weights: What each sum was multiplied by for the clip, or None.
@@ -134,7 +134,7 @@ class Update:
             ValueError: for an optimizer that the engine cannot work for.
         """
         self._loss, self._optimizer = loss, optimizer
-        self._engine_sum()  # which may refuse the optimizer
+        self._engine_sum()  # which may reject the optimizer
         self._physical = PhysicalBatches(judge)
 
     def __call__(self, lot, noise, optimizer):
@@ -327,7 +327,7 @@ def _wide_sum(physical_sum, lot):
 
     like = getattr(physical_sum, "structured_outputs", None)
     if like is not None and all(g.shape.is_fully_defined() for g in like.gradients):
-        # A function that was traced says what it gives: one call of it makes a smaller graph.
+        # A traced function has known outputs: one call of it makes a smaller graph.
         start, begun = 0, [tf.zeros(g.shape, tf.float64) for g in like.gradients]
         nonfinite = tf.zeros(like.nonfinite.shape, like.nonfinite.dtype)
     else:

@@ -41,7 +41,7 @@ class RowsOfRun:
 
         Raises:
             ValueError: if rows that are validated are trained on, now or before, or are public; or
-                if that cannot be told.
+                if that cannot be checked.
         """
         trained = self._trained
         if batches is not None:
@@ -77,7 +77,7 @@ class RowsOfRun:
         """Checks rows that are evaluated while `fit` runs, as `begin_fit` checks validation data.
 
         Raises:
-            ValueError: if some are training rows, or if that cannot be told.
+            ValueError: if some are training rows, or if that cannot be checked.
         """
         for trained in self._trained:
             check_no_training_rows(x, trained, steps=steps)
@@ -136,7 +136,7 @@ def check_no_training_rows(x, trained, *, steps=None, remedy=_REMEDY):
         shared.sort()
         raise PrivacyError(
             f"Validation examples must not be training examples, but {len(shared)} of {count} are, "
-            f"the first of them rows {shared[:5]}. Take them out. {remedy}"
+            f"the first of them rows {shared[:5]}. Remove them. {remedy}"
         )
 
 
@@ -172,8 +172,8 @@ def _like(x, trained, theirs, remedy):
     except (ValueError, TypeError):
         raise PrivacyError(
             f"Expected validation inputs in the structure of x, {len(theirs)} array(s) in a "
-            f"{type(trained).__name__}, got {kinds}: whether they are training rows too cannot be "
-            "told. Bring both to one structure."
+            f"{type(trained).__name__}, got {kinds}: it cannot be checked whether they are also "
+            "training rows. Use one structure for both."
         ) from None
     # Sparse and ragged tensors are composite ones.
     dense = [leaf for leaf in leaves if isinstance(leaf, tf.Tensor) or not tf.is_tensor(leaf)]
@@ -183,8 +183,8 @@ def _like(x, trained, theirs, remedy):
     sizes = [[_sizes(leaf) for leaf in of] for of in (ours, theirs)]
     if sizes[0] != sizes[1]:
         raise PrivacyError(
-            f"Expected validation rows shaped as the training rows, {sizes[1]}, got {sizes[0]}: "
-            "whether they are training rows too cannot be told. Bring both to one shape. "
+            f"Expected validation rows shaped as the training rows, {sizes[1]}, got {sizes[0]}: it "
+            "cannot be checked whether they are also training rows. Use one shape for both. "
             f"{remedy}"
         )
     return [a.reshape(-1, *b.shape[1:]) for a, b in zip(ours, theirs, strict=True)]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Views:
-    """Makes the K augmented views of each example, and averages what a model gives for them.
+    """Makes the K augmented views of each example, and averages a model's outputs for them.
 
     The gradient of an example is that of the mean loss of its views, and is clipped as one: views
     take K times the time and memory, and the guarantee is the same.
@@ -27,13 +27,13 @@ class Views:
     Args:
         augmentation: None, or a Keras layer or a function from inputs [rows, ...] to as many, that
             makes a view of each row *by itself*: if one row changes the view of another, no
-            guarantee holds. Or a list of K of them, one for each view. Random numbers have to be
-            drawn whatever the rows hold; they may depend on a row's position, and need not be
-            secret.
+            guarantee holds. Or a list of K of them, one for each view. Random numbers must be
+            drawn independently of the rows' values; they may depend on a row's position, and need
+            not be secret.
         multiplicity: K, the augmentation multiplicity: the number of views of each example.
 
     Attributes:
-        augmentations: Tuple of what makes the views: of none, one or K.
+        augmentations: Tuple of the none, one or K augmentations.
         rows_per_person: R, where an example is a person with R rows; None where it is one row.
 
     Raises:
@@ -90,7 +90,7 @@ class Views:
         return self.multiplicity * (self.rows_per_person or 1)
 
     def __call__(self, x: Any) -> Any:
-        """Of examples [n, ...], or [n, R, ...], what the model runs: [n, G, ...], or [n, ...].
+        """Returns the rows that the model runs for examples [n, ...] or [n, R, ...]: [n, G, ...].
 
         G is `rows_per_example`; without persons and with one view there is no such axis.
         """
@@ -107,7 +107,7 @@ class Views:
         return tf.nest.map_structure(lambda t: _split(t, self.rows_per_example), x)
 
     def as_rows(self, views: Any) -> Any:
-        """What `__call__` gave, as rows: [n * G, ...], those of an example one after the other."""
+        """The result of `__call__` as rows [n * G, ...], those of an example in sequence."""
         if self.rows_per_person is None and self.multiplicity == 1:
             return views
         return tf.nest.map_structure(_joined, views)
@@ -147,7 +147,7 @@ def _augmented(augmentation, x):
         not m.shape[:1].is_compatible_with(g.shape[:1]) for g, m in zip(given, made, strict=False)
     ):
         raise ValueError(
-            f"Expected the augmentation to give as many rows as it takes, {given[0].shape[0]}, "
+            f"Expected the augmentation to return as many rows as it takes, {given[0].shape[0]}, "
             f"got shapes {[tuple(m.shape) for m in made]}."
         )
     return found

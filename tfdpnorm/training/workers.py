@@ -149,7 +149,7 @@ class Workers:
             raise WorkerLostError(
                 "Another process of the run has ended, or cannot be reached. The updates that the "
                 "ledger has announced are spent. End all processes, and start them again, as many "
-                "as you like: with RunDir(path, resume=True) the run goes on from its last "
+                "as you like: with RunDir(path, resume=True) the run continues from its last "
                 f"checkpoint. TensorFlow says: {_reason(error)}"
             ) from error
 
@@ -163,8 +163,8 @@ class Workers:
             raise PrivacyError(
                 "Expected every process to train with the chief's plan, settings, model, optimizer "
                 f"and examples, these in the same order, got {self.count} processes of which "
-                f"{where}. An example that two processes have in different places would count "
-                "twice. Give all of them the same."
+                f"{where}. An example at different positions in two processes would count twice. "
+                "Give all processes the same."
             )
 
     def _follow_streams(self, streams):
@@ -190,7 +190,7 @@ class Workers:
 
 
 class FollowsChief(WithoutRunFolder):
-    """What a worker keeps of a run: nothing. It begins where the chief does.
+    """A worker's part of a run folder: it keeps nothing, and begins where the chief does.
 
     Attributes:
         position: The updates that the weights of a resumed run have seen; None for a new one.
@@ -229,13 +229,13 @@ def check_fit_of_workers(batches, callbacks):
     """
     if batches is None:
         raise PrivacyError(
-            "Expected arrays or tfdpnorm.data.poisson_batches(...) for fit() in several processes, "
-            "got other data: which of their examples a process has is not known. Pass one of these."
+            "fit() in several processes needs arrays or tfdpnorm.data.poisson_batches(...): for "
+            "other data, it is unknown which examples a process has. Pass one of these."
         )
     if any(isinstance(callback, PrivateValidation) for callback in callbacks):
         raise PrivacyError(
-            "Expected no PrivateValidation in several processes, got one: each would ask by "
-            "itself, and the answers add up. Validate on public data, or train in one process."
+            "PrivateValidation is not supported in several processes: each process would make its "
+            "own queries, and their costs add up. Validate on public data, or train in one process."
         )
 
 
@@ -246,14 +246,14 @@ def _reason(error):
 
 
 def _carrier(dtype):
-    """What numbers of a dtype are sent as, exactly."""
+    """The dtype in which numbers of another dtype are sent without loss."""
     if dtype == tf.float64:
         return tf.float64
     return tf.float32 if dtype.is_floating else tf.int64
 
 
 def _digest(private, batches):
-    """What has to be the same in all processes, as bytes."""
+    """The values that must be equal in all processes, as bytes."""
     found = hashlib.sha256()
     described = [
         private.plan,

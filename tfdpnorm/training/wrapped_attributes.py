@@ -1,4 +1,4 @@
-"""What a model that wraps another shows of it, in the names of Keras."""
+"""Attributes of a wrapped model, under the names of Keras."""
 
 
 class WrappedAttributes:

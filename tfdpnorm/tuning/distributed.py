@@ -29,8 +29,8 @@ def check_distributed_mode():
     missing = [name for name in (_PORT, _ID) if name not in os.environ]
     if is_distributed() and missing:
         raise ValueError(
-            f"Expected {_ADDRESS}, {_PORT} and {_ID} together, for several processes on one "
-            f"search, got no {' and no '.join(missing)}. Set all of them, or none."
+            f"{_ADDRESS}, {_PORT} and {_ID} go together, for several processes on one search, but "
+            f"there is no {' and no '.join(missing)}. Set all of them, or none."
         )
 
 

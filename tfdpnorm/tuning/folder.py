@@ -50,7 +50,7 @@ def new_key(folder):
     except OSError as error:
         raise OSError(
             f"Cannot write the secret key of the search to {file}: {files.reason(error)}. Remove "
-            "what is there."
+            "that file or folder."
         ) from error
     files.flush(file)
     files.flush(folder)
@@ -62,7 +62,7 @@ def delete_key(folder):
     (folder / SECRET_KEY).unlink(missing_ok=True)
 
 
-# --- digests of what a search is trained and scored on ---
+# --- digests of the data on which a search trains and scores ---
 
 
 def rows_of_search(x, y, validation_data, fit_arguments):
@@ -87,7 +87,7 @@ def rows_of_search(x, y, validation_data, fit_arguments):
 def rows_digest(rows, key):
     """Returns a digest that says nothing of the rows to those who do not have the key.
 
-    A digest without a key would let anybody who guesses the rows find out whether they are right.
+    A digest without a key would let an attacker check guesses of the rows.
 
     Args:
         rows: Structure of arrays, and of `ExamplesOnDemand`, all of which are read; of what is
@@ -141,12 +141,12 @@ RUN, WINNER, NOTICE = "run", "winner", "NOT_FOR_RELEASE.txt"
 _NOTICE = (
     "This folder holds the trials of a search that is accounted as releasing the best of them\n"
     "and nothing else: neither weights nor scores of the others, nor how many there were.\n"
-    f"Release what is in {WINNER}/, and nothing besides.\n"
+    f"Release the content of {WINNER}/, and nothing else.\n"
 )
 
 
 class SearchFolder:
-    """What a search keeps so that it may be killed and resumed.
+    """Files of a search, from which it can be resumed after being killed.
 
     `ledger.jsonl` has the plan of the search, and each trial before it begins. `secret.key`, mode
     0600, decides the number of trials and their settings: they are the same after a crash, and a
@@ -162,7 +162,7 @@ class SearchFolder:
         path: Folder, made if absent.
         search: `tfdpnorm.privacy.search.SearchPlan`.
         plan: `PrivacyPlan` of one of its trials.
-        settings: Dict of what else must not change.
+        settings: Dict of further settings that must not change.
     """
 
     def __init__(self, path, search, plan, settings):
@@ -188,10 +188,9 @@ class SearchFolder:
         self._key = _read_key(self.path)
         if exists and self._key is None:
             raise PrivacyError(
-                f"Expected {SECRET_KEY} in {self.path}, whose search has begun, got none: how "
-                "many trials were drawn is not known, and to draw again would be another search. "
-                "Restore it, or name another folder; the epsilons of several searches on the same "
-                "data add up."
+                f"{SECRET_KEY} is missing in {self.path}, whose search has begun: the number of "
+                "trials drawn is unknown, and drawing again would be another search. Restore it, "
+                "or name another folder; the epsilons of several searches on the same data add up."
             )
         if not exists:
             self._check_no_trials()
@@ -243,7 +242,7 @@ class SearchFolder:
 
     @property
     def caveats(self):
-        """What is known of the search, and holds for each trial: a tuple of `Caveat`."""
+        """Caveats of the search, which hold for each trial: a tuple of `Caveat`."""
         ledger = self.path / LEDGER
         return read_ledger(ledger).state.caveats if ledger.exists() else ()
 
@@ -283,11 +282,11 @@ class SearchFolder:
         return self.path / WINNER
 
     def _crown(self, trial_id):
-        """Makes a trial's run that of the winner, and tells its ledger of the other trials.
+        """Makes a trial the selected one, and records the other trials in its ledger.
 
         The number of the ledger's file is removed: it would tell of the trials before.
 
-        What invalidates the guarantee of one trial voids that of the choice between all of them.
+        A fault that invalidates the guarantee of one trial invalidates that of the selection.
         """
         if self.winner.exists():
             return
@@ -316,11 +315,11 @@ class SearchFolder:
         known = ledger.settings.get("rows")
         if known not in (None, self._digest_of(rows)):  # None: begun by an earlier version
             raise PrivacyError(
-                f"Expected the rows that the search in {self.path} began with, got others: its "
-                "training or validation rows, their labels or their order differ, so that what "
-                "has scored one trial may train another. Give the same ones, with a seed for what "
-                "splits or shuffles them, or name another folder; what was spent here adds to what "
-                "another search on the same data spends."
+                f"The rows are not those with which the search in {self.path} began: its training "
+                "or validation rows, their labels or their order differ, so that rows that scored "
+                "one trial may train another. Pass the same rows, with a seed where they are split "
+                "or shuffled, or name another folder; the epsilons of several searches on the same "
+                "data add up."
             )
 
     def _note_place(self):
@@ -333,8 +332,8 @@ class SearchFolder:
     def _check_no_trials(self):
         if any(self.path.glob(f"trial_*/{RUN}")) or self.winner.exists():
             raise PrivacyError(
-                f"Expected {LEDGER} beside the trials in {self.path}, got none: the budget spent "
-                "is unknown. Restore it, or name another folder."
+                f"{LEDGER} is missing next to the trials in {self.path}: the budget spent is "
+                "unknown. Restore it, or name another folder."
             )
 
     def _derived(self, *names):

@@ -48,7 +48,7 @@ _WRITERS = (
 
 
 class SearchTrial(NamedTuple):
-    """What a search gives to one of its trials.
+    """The settings that a search gives to one of its trials.
 
     Attributes:
         search: The `SearchPlan`.
@@ -184,8 +184,8 @@ def checked_settings(settings):
     own = [name for name in _OF_THE_SEARCH if name in settings]
     if own:
         raise ValueError(
-            f"Expected settings without {', '.join(own)}, which the search decides, got some. Give "
-            "the budget of the whole search to the tuner."
+            f"The settings contain {', '.join(own)}, which the search decides. Remove them, and "
+            "give the budget of the whole search to the tuner."
         )
     known = {*_OF_PLAN, *inspect.signature(make_private).parameters} - {"model", "plan"}
     unknown = [name for name in settings if name not in known]
@@ -221,15 +221,15 @@ def check_trial_callbacks(callbacks, *, is_composed):
     for callback in callbacks:
         if isinstance(callback, PrivateValidation):
             raise PrivacyError(
-                "Expected callbacks without PrivateValidation in a search, got one: its answers "
-                "would add to what a trial costs. Pass validation_data to search(), which scores "
-                "each trial once, at its end."
+                "PrivateValidation is not supported in a search: its answers would add to the cost "
+                "of a trial. Pass validation_data to search(), which scores each trial once, at "
+                "its end."
             )
         if isinstance(callback, _WRITERS) and not is_composed:
             raise PrivacyError(
-                f"Expected callbacks that write nothing down, got {type(callback).__name__}: it "
-                "would leave losses or weights of the trials that lose outside of the folder of "
-                "the search, and nothing of these may be released. Leave it out."
+                f"{type(callback).__name__} is not supported in a search: it would write losses or "
+                "weights of trials that are not selected outside of the folder of the search, and "
+                "these must not be released. Leave it out."
             )
 
 
@@ -252,8 +252,8 @@ def _compiled_with(model):
     """The arguments of `compile` of a compiled Keras model, but for its metrics, a dict."""
     if getattr(model, "optimizer", None) is None or not getattr(model, "loss", None):
         raise ValueError(
-            "Expected build(hp) to return a compiled Keras model, got one without optimizer or "
-            "loss. Call model.compile(optimizer, loss) in it."
+            "build(hp) returned a model without optimizer or loss. Call model.compile(optimizer, "
+            "loss) in it."
         )
     config = model.get_compile_config() or {}
     names = ("loss_weights", "jit_compile", "steps_per_execution")

@@ -1,4 +1,4 @@
-"""What all searches share: a Keras Tuner whose trials are private trainings in one ledger."""
+"""The base of all searches: a Keras Tuner whose trials are private trainings in one ledger."""
 
 import copy
 import hashlib
@@ -165,14 +165,14 @@ class PrivateTuner(keras_tuner.Tuner):
             run_again_what_began(self.oracle)
 
     def _recorded_trial(self, tuner_id):
-        """The next trial of the oracle, in the ledger of the search before anybody trains it."""
+        """The next trial of the oracle, recorded in the search's ledger before it is trained."""
         trial = self._create_trial(tuner_id)
         if trial.status == "RUNNING":
             self._folder.ledger.record(Trial(int(trial.trial_id)))
         return trial
 
     def _get_tuner_fname(self):
-        # Of the chief as of a search in one process: either goes on with what the other began.
+        # Alike for the chief and for a search in one process: each may continue the other's.
         return tuner_file(self.project_dir, self.tuner_id)
 
     def run_trial(self, trial, x, y, *, verbose=0, **fit_arguments):
@@ -185,12 +185,12 @@ class PrivateTuner(keras_tuner.Tuner):
         try:
             return {SCORE: self._trained_and_scored(trial, x, y, **fit_arguments)}
         except OSError as error:
-            # Of the folder, not of the settings: the trial goes on when the search is resumed.
+            # Of the folder, not of the settings: the trial continues when the search is resumed.
             raise keras_tuner.errors.FatalRuntimeError(str(error)) from error
         except Exception as error:
             why = files.reason(error)
             warnings.warn(
-                f"A trial has failed, and counts (not for release): {why}",
+                f"A trial has failed, and still counts (not for release): {why}",
                 PrivacyWarning,
                 stacklevel=2,
             )
@@ -223,8 +223,8 @@ class PrivateTuner(keras_tuner.Tuner):
         """
         if is_worker():
             raise ValueError(
-                "Expected the trials to be asked for in the chief's process, got a worker, which "
-                "does not have them. Ask there, or in another process once the search has ended."
+                "A worker does not have the trials. Ask for them in the chief's process, or in "
+                "another process once the search has ended."
             )
         ended = [trial for trial in self.oracle.trials.values() if trial.status == "COMPLETED"]
         # Trials are exchangeable, so that a tie is broken at random, whatever the data.
@@ -248,7 +248,7 @@ class PrivateTuner(keras_tuner.Tuner):
         """After the last trial."""
 
     def _fixed(self):
-        """What must not change when the search is resumed, a dict."""
+        """The settings that must not change when the search is resumed, a dict."""
         hp = keras_tuner.HyperParameters()  # Not the oracle's, which may have been reloaded.
         self.hypermodel.declare_hyperparameters(hp)
         self.hypermodel.build(hp)

@@ -118,8 +118,8 @@ class PrivateRandomSearch(PrivateTuner):
         """
         if self._winner(1).trial_id != trial.trial_id:
             raise PrivacyError(
-                "Expected the selected trial, got another one: the epsilon of the search covers "
-                "the release of the selected trial only. Use ComposedSearch to release all."
+                "This is not the selected trial: the epsilon of the search covers the release of "
+                "the selected trial only. Use ComposedSearch to release all."
             )
         return super().load_model(trial)
 
@@ -144,15 +144,15 @@ class PrivateRandomSearch(PrivateTuner):
     def _winner(self, asked):
         if asked != 1:
             raise PrivacyError(
-                f"Expected the best trial alone to be asked for, got {asked}: the epsilon of the "
-                "search covers the release of that trial only. Use ComposedSearch to release all."
+                f"Only the best trial can be requested, got {asked}: the epsilon of the search "
+                "covers the release of that trial only. Use ComposedSearch to release all."
             )
         trials = self.get_best_trials()
         if not (self._folder.has_ended and self._folder.winner.exists()):
             raise PrivacyError(
-                "Expected a search that has ended with a winner, got one without: it goes on, or "
-                "no trial was drawn, or all have failed. Call search() until it ends. The epsilon "
-                "covers that there is none."
+                "The search has no result: it is still running, drew no trials, or every trial "
+                "failed. Call search() until it ends. The epsilon also covers learning that there "
+                "is no result."
             )
         return trials[0]
 

@@ -16,12 +16,12 @@ from tfdpnorm.training.validation_data import check_no_training_rows
 SCORE = "score"
 NOT_FOR_RELEASE = (
     "NOT FOR RELEASE: scores, how many trials there are, and all trials but the best. The epsilon "
-    "of this search presumes that nobody sees them."
+    "of this search assumes that they are not released."
 )
 
 
 def objective():
-    """What all searches look for: the largest score."""
+    """The objective of all searches: the largest score."""
     return keras_tuner.Objective(SCORE, "max")
 
 

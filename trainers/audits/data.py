@@ -38,7 +38,7 @@ def load_audit_data(spec, count, data_dir=None):
     if not 2 <= count <= len(private):
         raise ValueError(
             f"Expected 2 to {len(private)} private rows of {spec.dataset}, got {count}. Choose a "
-            "smaller lot, or fewer canaries."
+            "smaller batch, or fewer canaries."
         )
     shape = _AUDIT_SHAPES.get(spec.model, _IMAGE)
     made_up = synthetic_rows(spec)[0] if is_synthetic(spec.public_dataset) else None

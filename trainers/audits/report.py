@@ -86,7 +86,7 @@ def rounding_summary(rows):
 
 
 def audit_summary(record):
-    """Returns in words what an audit of epsilon says, and what it does not."""
+    """Returns in words the conclusion of an audit of epsilon, and its limits."""
     shown = (
         f"The audit shows epsilon >= {record['audited_epsilon']:.2f} with "
         f"{record['confidence']:.0%} confidence"
@@ -221,7 +221,7 @@ def gradient_canary_table(records):
 
 
 def plot_gradient_canaries(records, path):
-    """Draws the three bounds of each record beside its claim; returns the path of the PNG.
+    """Draws the three bounds of each record next to its claim; returns the path of the PNG.
 
     Args:
         records: List of records with `AUDIT_FIELDS` whose check is "gradient_canaries".

@@ -1,4 +1,4 @@
-"""Audits of what this library promises: a spec goes in, a record comes out."""
+"""Audits of this library's guarantees: each takes a spec and returns a record."""
 
 import dataclasses
 import time

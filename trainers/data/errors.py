@@ -1,4 +1,4 @@
-"""What is wrong with a data set that cannot be read."""
+"""Errors of data sets that cannot be read."""
 
 
 class DatasetNotFoundError(FileNotFoundError):

@@ -117,7 +117,7 @@ def _check_apart(listed):
     if train & test:
         raise ValueError(
             f"Expected each person in train or in test alone, got {len(train & test)} in both. "
-            "Move all images of a person to one of them: no epsilon covers what is tested."
+            "Move all images of a person to one of them: no epsilon covers the test images."
         )
 
 
@@ -153,8 +153,8 @@ def _in_csv(path, person_feature):
             missing = [name for name in columns if name not in (reader.fieldnames or ())]
             if missing:
                 raise ValueError(
-                    f"Expected columns {', '.join(columns)} in {path}, got none named "
-                    f"{', '.join(missing)}."
+                    f"The file {path} has no column named {', '.join(missing)}. It needs the "
+                    f"columns {', '.join(columns)}."
                 )
             rows = [_row(path, reader.line_num, row, columns) for row in reader]
     except UnicodeDecodeError as error:
@@ -166,11 +166,12 @@ def _in_csv(path, person_feature):
 
 
 def _row(path, line, row, columns):
-    """`_Listed` of a row, a dict; None stands for what a short row lacks."""
+    """`_Listed` of a row, a dict; None stands for missing fields of a short row."""
     missing = [name for name in columns if not row[name]]
     if missing:
         raise ValueError(
-            f"Expected {', '.join(columns)} in line {line} of {path}, got no {', '.join(missing)}."
+            f"Line {line} of {path} has no {', '.join(missing)}. Each line needs "
+            f"{', '.join(columns)}."
         )
     person = row[columns[-1]] if len(columns) > len(_COLUMNS) else None
     return _Listed(row["split"], path.parent / row["image"], row["label"], person)
@@ -191,7 +192,7 @@ def _image(path, image_size):
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise ValueError(f"Expected an image in {path}, got {files.reason(error)}.") from None
+        raise ValueError(f"Cannot read the image {path}: {files.reason(error)}.") from None
     try:
         pixels = tf.io.decode_image(content, 3, expand_animations=False).numpy()
     except tf.errors.OpError as error:

@@ -119,8 +119,8 @@ def origin(folder):
         return f"another archive than the official one (MD5 {metadata['archive']['md5']})"
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DatasetCorruptError(
-            f"Expected {path} to say what the set was made from, but {_first_line(error)}. Delete "
-            "that folder and prepare the data set again."
+            f"Expected {path} to name the archive of the data set, but {_first_line(error)}. "
+            "Delete that folder and prepare the data set again."
         ) from None
 
 
@@ -187,7 +187,7 @@ def _newest_version(parent):
 
 
 def _download(name, root, host):
-    """Downloads a set beside its place and moves it there whole, or leaves nothing behind."""
+    """Downloads a set next to its folder and moves it there whole, or leaves nothing behind."""
     created = [path for path in (root / name, *(root / name).parents) if not path.exists()]
     try:
         _require_reachable(host)
@@ -248,8 +248,8 @@ def _import_tfds():
         import tensorflow_datasets
     except ImportError as error:
         raise ImportError(
-            f"Expected the package tensorflow-datasets, which reads this data set, "
-            f"got: {error}. Run `pip install tensorflow-datasets`."
+            "This data set needs the package tensorflow-datasets, which could not be imported: "
+            f"{error}. Run `pip install tensorflow-datasets`."
         ) from None
     return tensorflow_datasets
 
@@ -267,10 +267,10 @@ def _not_found(name, root, reason=""):
     if name == "tiny_imagenet":
         command = f"python -m trainers.prepare_tiny_imagenet --data_dir={root}"
     return DatasetNotFoundError(
-        f"Expected data set {name!r} as {name}/<version>/dataset_info.json in {root}, found none. "
-        f"{reason}{' ' if reason else ''}With a network, run\n"
+        f"Expected data set {name!r} as {name}/<version>/dataset_info.json in {root}, but there is "
+        f"none. {reason}{' ' if reason else ''}With a network, run\n"
         f"  {command}\n"
-        f"If the set is elsewhere, name its folder by --data_dir or TFDS_DATA_DIR."
+        "If the set is in another folder, name it with --data_dir or TFDS_DATA_DIR."
     )
 
 

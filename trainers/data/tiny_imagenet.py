@@ -109,8 +109,8 @@ def prepare(data_dir, *, manual_dir=None, fetch=None):
             _download(path, fetch or _fetch)
         elif not path.is_file():
             raise DatasetNotFoundError(
-                f"Expected {ARCHIVE} in manual_dir, found none in {folder}. Download it from {URL} "
-                "and put it there."
+                f"There is no {ARCHIVE} in manual_dir {folder}. Download it from {URL} and put it "
+                "there."
             )
         info = check_archive(path)
         if manual_dir is None and not info.is_official:
@@ -122,7 +122,7 @@ def prepare(data_dir, *, manual_dir=None, fetch=None):
             warnings.warn(
                 f"{path} is not the official archive: MD5 {info.md5} for {OFFICIAL_MD5}, "
                 f"{info.train:,} training and {info.validation:,} validation images for 100,000 "
-                "and 10,000. Prepared as it is; what is trained on it says so.",
+                "and 10,000. It is prepared as it is; records of trainings on it say so.",
                 stacklevel=2,
             )
         builder = TinyImagenet(data_dir=str(data_dir))
@@ -137,11 +137,10 @@ def _check_prepared_from(builder, info):
     """TFDS leaves a set that was there as it is, whatever archive it is given."""
     found = (builder.info.metadata or {}).get("archive")
     if found != info._asdict():
-        which = f"MD5 {found['md5']}" if found else "one that is not noted"
+        which = f"MD5 {found['md5']}" if found else "one that is not recorded"
         raise DatasetCorruptError(
-            f"Expected no set in {builder.data_dir} but one of this archive (MD5 {info.md5}), "
-            f"found one that was prepared from another ({which}). Remove that folder, or give "
-            "another data_dir."
+            f"The set in {builder.data_dir} was prepared from another archive ({which}), not from "
+            f"this one (MD5 {info.md5}). Remove that folder, or give another data_dir."
         )
 
 
@@ -220,8 +219,8 @@ def _download(path, fetch):
         fetch(URL, path)
     except OSError as error:
         raise DatasetNotFoundError(
-            f"Expected to download {URL}, got: {error}. Download it by hand and pass the folder "
-            "that it is in as manual_dir."
+            f"Downloading {URL} failed: {error}. Download it by hand and pass the folder that it "
+            "is in as manual_dir."
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""What three arguments reach: trainings with suggested settings alone, and their table."""
+"""Trainings with suggested settings alone, from three arguments, and their table."""
 
 import dataclasses
 import statistics

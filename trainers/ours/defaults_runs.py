@@ -10,7 +10,7 @@ NORMS = ("none", "layer", "public_batch")
 
 @dataclasses.dataclass(frozen=True)
 class DefaultsRun:
-    """One training of LeNet-5 with what `make_private` chooses for it.
+    """One training of LeNet-5 with the settings that `make_private` suggests.
 
     Attributes:
         dataset: One of `DATASETS`.

@@ -1,4 +1,4 @@
-"""Fine-tuning: cells and settings, beside what Davody et al. (2020) reached on the same data.
+"""Fine-tuning: cells and settings, compared with Davody et al. (2020) on the same data.
 
 How the settings were found is in results/SEARCH.md.
 """
@@ -19,8 +19,8 @@ EFFICIENTNET = dict(
     feature_views=2,
     feature_scaling="public",
 )
-IMAGE_SIZES = (128, 224)  # The second is what it was made for.
-# A scale that two cores carry: what is unfrozen, beside the head alone on the same images.
+IMAGE_SIZES = (128, 224)  # The second is the model's own size.
+# A scale for two cores: unfrozen layers, compared with the head alone on the same images.
 LAST_LAYERS = dict(
     model=EFFICIENTNET["model"],
     pixel_mean=EFFICIENTNET["pixel_mean"],
@@ -73,7 +73,7 @@ def _ours(dataset, epsilon):
         epsilon: Target epsilon, or None if the noise is given instead.
     """
     at_most = 1 if epsilon is None else epsilon
-    column = max((e for e in RATES if e <= at_most), default=0)  # the spec refuses negative ones
+    column = max((e for e in RATES if e <= at_most), default=0)  # the spec rejects negative ones
     return {**(CIFAR10 if dataset == "cifar10" else ANY), "learning_rate": RATES[column]}
 
 

@@ -139,7 +139,7 @@ def public_rows_cells():
 
 
 def small_data_cells():
-    """Normalisations beside each other on 1,437 images, and on 400 lots of 32."""
+    """Normalisations compared on 1,437 images, and on 400 batches of 32."""
     digits = [digits_spec(name, epsilon) for name in DIGITS for epsilon in EPSILONS]
     mnist = [
         _ours(

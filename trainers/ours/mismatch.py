@@ -134,7 +134,7 @@ def altered_rows(own, *, seed, data_dir=None):
             for name in _REAL
         },
         **made_up,
-        # What noised moments of the private rows could be used for, here without the noise.
+        # A possible use of noisy moments of the private rows, here without the noise.
         **{f"{kind} (moments of own)": _with_moments(made_up[kind], own) for kind in _SHAPED},
     }
 

@@ -1,4 +1,4 @@
-"""Several rows of a person: training per person beside training per row, on synthetic persons."""
+"""Several rows of a person: training per person and training per row, on synthetic persons."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""What a search is worth under differential privacy: our own comparison, at epsilon 3.
+"""The benefit of a search under differential privacy: our own comparison, at epsilon 3.
 
 One run at the full budget, with the settings that we found by looking, and with those that nobody
 has looked for (the defaults of the flags); and a private search of 8 expected trials for the same

@@ -1,1 +1,1 @@
-"""The records of runs: their fields, files, what they were made with, and older versions."""
+"""The records of runs: their fields, files, software and devices, and older versions."""

@@ -63,7 +63,7 @@ LANDSCAPE_FIELDS = tuple(
     {_LAST}
     """.split()
 )
-# Of accountants beside each other; nothing is trained.
+# Comparisons of accountants; nothing is trained.
 ACCOUNTING_FIELDS = tuple(f"{_FIRST} readings nearest quoted curves {_LAST}".split())
 
 

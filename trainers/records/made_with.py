@@ -1,4 +1,4 @@
-"""What a result was made with: device, settings, versions of packages, commit of the source."""
+"""Origin of a result: device, settings, versions of packages, commit of the source."""
 
 import os
 import pathlib

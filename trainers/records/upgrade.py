@@ -18,7 +18,7 @@ _BEFORE = {
     "search": "on the test set, over a few runs",
     "curve": [],
     "not_covered": None,  # was not noted
-    "weights_from_elsewhere": None,  # likewise
+    "weights_from_elsewhere": None,  # as above
     "statement": None,
     "unit": "row",
     "most_per_person": None,
@@ -27,7 +27,7 @@ _BEFORE = {
     "num_rows": None,  # as many as examples
     "test_top5": None,
     "test_top5_ema": None,
-    "device": None,  # likewise
+    "device": None,  # as above
 }
 
 # Kinds of run that there were: the kind now, and settings that the old one implied.

@@ -196,9 +196,9 @@ def augmentations(count, shape, views="moved"):
         return None
     if len(shape) != 3 or min(shape[:2]) < 2:
         raise ValueError(
-            f"Expected images of 2 or more pixels in height and width with augmentation_"
-            f"multiplicity={count}, got rows of shape {tuple(shape)}. For texts, and for networks "
-            "with a frozen part, set augmentation_multiplicity=1."
+            "Expected images of 2 or more pixels in height and width with "
+            f"augmentation_multiplicity={count}, got rows of shape {tuple(shape)}. For texts, and "
+            "for networks with frozen layers, set augmentation_multiplicity=1."
         )
     if views == "random":
         return RandomCropAndFlip()

@@ -147,7 +147,7 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
 
 
 def sampled_persons(spec, train):
-    """Whose each example is, where persons are sampled; None where examples are."""
+    """The person of each example, where persons are sampled; None where examples are."""
     return None if getattr(spec, "most_per_person", None) is None else train.persons
 
 
@@ -163,7 +163,7 @@ def scale_of(spec, notes, pretraining=None):
 
 
 class Chosen(NamedTuple):
-    """What is taken of the data sets of a run, as it was loaded.
+    """The parts of data sets that a run uses, as loaded.
 
     Attributes:
         train: `Examples` to train on.
@@ -402,7 +402,7 @@ def _check_labels(public, private):
     if public in known_names() and not any({public, private} <= kind for kind in _OF_ONE_KIND):
         raise ValueError(
             f"Expected plateau_dataset with the classes of {private}, got {public}, whose labels "
-            "mean other things. Name a folder of images, train/<class>/*.png, or a CSV file."
+            "have another meaning. Name a folder of images, train/<class>/*.png, or a CSV file."
         )
 
 

@@ -1,4 +1,4 @@
-"""What a run would be: noise, updates and time. Nothing is loaded, computed or trained."""
+"""The outline of a run: noise, updates and time. Nothing is loaded, computed or trained."""
 
 import pathlib
 
@@ -33,14 +33,17 @@ def dry_run(kind, spec, *, data_dir=None, folders=(KEPT,)):
     found = [record for folder in folders for record in read_records(folder)]
     alike = [r for r in found if r["flags"].get("model") == spec.run.model]
     seconds = estimate(spec, alike)
-    time = "unknown, for no record of such a network is kept"
+    time = "unknown, since there is no record of such a network"
     if seconds is not None:
-        time = f"{duration(seconds)}, judged by records of this network, on other machines perhaps"
+        time = (
+            f"{duration(seconds)}, estimated from records of this network, perhaps on other "
+            "machines"
+        )
     return f"{run.describe()}\n  estimated time: {time}{_memory(run)}. Nothing was trained."
 
 
 def _memory(run):
-    """What engines that hold each example's gradient need for these, in words; "" for others."""
+    """The memory of engines that hold each example's gradient, in words; "" for others."""
     private, spec = run.model, run.spec
     if not isinstance(private, PrivateModel) or not engine_named(private.engine).runs_rows_apart:
         return ""

@@ -12,7 +12,7 @@ _ROWS = 64
 
 
 def check_export(spec, folder, data_dir=None):
-    """Raises for what `export_finetuned` could not write, before anything is trained.
+    """Raises for settings that `export_finetuned` could not write, before anything is trained.
 
     Args:
         spec: `PrivateSpec`.
@@ -63,16 +63,16 @@ def export_finetuned(spec, result, folder, *, data_dir=None, echo=print):
     rows = public_images(spec, private.x, _ROWS, data_dir)
     model = deployed_model(spec, result.model, shape)
     exported = export(model, folder, rows, trained_by=result.model, echo=echo)
-    imported = "which are taken for public"
+    imported = "which are assumed to be public"
     if result.model.ledger.state.has("foreign_weights"):
-        imported = f"{imported} but for what the statement says of them"
+        imported = f"{imported}, apart from the statement's remarks on them"
     about = {
         "What it is": f"{model.name}: {result.record['pretrained']}. Takes images "
         f"{list(shape)} in [0, 1], RGB, one or more; gives one logit for each of "
         f"{private.num_classes} classes. Resizing and scaling are in the model.",
         "Data": f"Trained privately on {spec.dataset}, {_size(result.record)} "
         f"({result.record['scale']}). Compared, and ranged for int8, on {of}.",
-        "What the guarantee does not cover": f"The imported weights, {imported}, "
+        "Not covered by the guarantee": f"The imported weights, {imported}, "
         f"and the search for settings ({spec.search}).",
     }
     card, _ = write_card(

@@ -35,13 +35,13 @@ MODELS_DIR = "TFDPNORM_MODELS_DIR"  # environment variable: folder of models to 
 
 
 def prepared(spec, raw, *, data_dir=None, cache_dir, echo=print):
-    """Returns images as what is trained takes them: what the frozen part gives for them, if any.
+    """Returns images as inputs of the trained part: the frozen part's outputs, if there is one.
 
     Args:
         spec: `PrivateSpec` of an imported model.
         raw: Dict from names of arrays (train_x, test_x, public_x, validation_x) to images or None.
         data_dir: TFDS directory.
-        cache_dir: Folder for what the frozen part gives; that of private images is as private
+        cache_dir: Folder for outputs of the frozen part; that of private images is as private
             as these.
         echo: Function that shows a line.
 
@@ -120,7 +120,7 @@ def public_images(spec, private_x, count, data_dir=None):
 
 
 def check_images(model, images, image_size):
-    """Raises ValueError for what is no image, and for another size than the model takes.
+    """Raises ValueError for other data than images, and for another size than the model takes.
 
     Args:
         model: That takes the images.
@@ -128,7 +128,7 @@ def check_images(model, images, image_size):
         image_size: Height and width that they are brought to; None for their own.
     """
     if images.dtype == object or images.ndim != 4:
-        raise ValueError("Expected images to train an imported model on, got texts.")
+        raise ValueError("An imported model trains on images, not on texts.")
     if len(model.input_shape) != 4:
         raise ValueError(
             "Expected a model of images [height, width, channels], got one that takes "
@@ -139,7 +139,7 @@ def check_images(model, images, image_size):
     if any(n not in (None, given) for n, given in zip(wanted, size, strict=True)):
         same = f"Set image_size={wanted[0]}." if len(set(wanted)) == 1 else "Resize them first."
         raise ValueError(
-            f"Expected images of {wanted[0]} by {wanted[1]} pixels, which the model takes, got "
+            f"Expected images of {wanted[0]} by {wanted[1]} pixels, as the model takes, got "
             f"{size[0]} by {size[1]}. {same}"
         )
 
@@ -291,13 +291,13 @@ def model_file(path):
         return pathlib.Path(folder) / path
     if not pathlib.Path(path).exists():
         raise FileNotFoundError(
-            f"Expected the file of a Keras model, got {path}, which is not there. Name its path, "
-            f"or set the environment variable {MODELS_DIR} to the folder that has it."
+            f"File not found: {path}. Name its path, or set the environment variable {MODELS_DIR} "
+            "to the folder that has it."
         )
     return pathlib.Path(path)
 
 
 def pixels_of(spec, trunk):
-    """Returns the `Pixels` of a `PrivateSpec` for what gives features."""
+    """Returns the `Pixels` of a `PrivateSpec` for the model that computes features."""
     channels = trunk.input_shape[-1]
     return Pixels(spec.image_size, spec.pixel_mean, spec.pixel_scale, channels)

@@ -1,4 +1,4 @@
-"""What a run keeps: the folder that it is resumed from, and the trained model.
+"""Files of a run: the folder from which it is resumed, and the trained model.
 
 A run folder has the settings that its run was begun with in `settings.json`, so that nobody
 resumes it with other ones and then writes a record that says so of the whole run. Settings alone,
@@ -57,7 +57,7 @@ def claim_run_dir(run_dir, spec, resume=False):
 
 
 def _content(folder):
-    """Names of what is in a folder, but for settings and hidden files."""
+    """Names of the files in a folder, except settings and hidden files."""
     names = sorted(path.name for path in folder.iterdir())
     return [name for name in names if name != SETTINGS and not name.startswith(".")]
 
@@ -68,16 +68,16 @@ def _check_is_the_run(folder, spec, resume):
     held = _read(folder)
     if not resume:
         raise ValueError(
-            f"Expected run_dir to hold no run yet, got {folder}, which has one. Pass resume=True "
-            "(--resume) to resume it, or name another folder."
+            f"The run_dir {folder} holds a run already. Pass resume=True (--resume) to resume it, "
+            "or name another folder."
         )
     other = differences(spec, held)
     if held.get("seed") != spec.seed:
         other.append("seed")
     if other:
         raise ValueError(
-            f"Expected run_dir to hold a run with the present settings, got {folder} with other "
-            f"{', '.join(other)}. Move it away, or name another folder."
+            f"The run in run_dir {folder} has other settings: {', '.join(other)}. Move it away, or "
+            "name another folder."
         )
 
 
@@ -85,10 +85,9 @@ def _read(folder):
     path = folder / SETTINGS
     if not path.exists():
         raise ValueError(
-            f"Expected {SETTINGS} in a run_dir that is not empty, got {folder} with "
-            f"{', '.join(_content(folder)[:3])} and without it, as older versions left their runs: "
-            "its settings are not known. Name another folder; what a private run there has spent "
-            "adds to what another one on the same data spends."
+            f"The run_dir {folder} holds {', '.join(_content(folder)[:3])}, but no {SETTINGS}, "
+            "like runs of older versions: its settings are unknown. Name another folder; the "
+            "epsilons of several runs on the same data add up."
         )
     try:
         held = json.loads(path.read_text())
@@ -97,8 +96,8 @@ def _read(folder):
         return upgraded_settings(held)
     except (ValueError, RecursionError) as error:
         raise ValueError(
-            f"Expected the settings of a run in {path}, got something else ({error}). Bring it "
-            "back, or name another run_dir."
+            f"Expected the settings of a run in {path}, got something else ({error}). Restore it, "
+            "or name another run_dir."
         ) from None
 
 
@@ -123,7 +122,7 @@ def check_model_file(path):
 
 
 def average_file(path):
-    """The file for the model with averaged weights, beside that of the model."""
+    """The file for the model with averaged weights, next to that of the model."""
     path = pathlib.Path(path)
     return path.with_name(f"{path.stem}-average{path.suffix}")
 

@@ -66,16 +66,15 @@ class LeastSquaresRun(Run):
         return "\n".join(lines)
 
     def restore(self):
-        """Refuses to go on with a run that was begun: its release is spent.
+        """Rejects a run that was begun before: its release is spent.
 
         Raises:
             ValueError: if `run_dir` holds a ledger.
         """
         if self.run_dir is not None and (pathlib.Path(self.run_dir) / _LEDGER).exists():
             raise ValueError(
-                f"Expected no {_LEDGER} in {self.run_dir}, got one: its only release is spent, and "
-                "was lost. Name another run_dir; what this one has spent adds to what that one "
-                "spends."
+                f"There is a {_LEDGER} in {self.run_dir}: the only release of that run is spent, "
+                "and was lost. Name another run_dir; the epsilons of both runs add up."
             )
 
     def train(self):
@@ -172,7 +171,7 @@ def whitened(features, public_x, directions, *, or_fewer=False):
     if directions > known:
         raise ValueError(
             f"Expected directions to be at most {known}, in which the features of {len(public)} "
-            f"public images differ, got {directions}. Lower it, or take more public images."
+            f"public images differ, got {directions}. Lower it, or use more public images."
         )
     kernel = vectors[:, -directions:] / np.sqrt(variances[-directions:])
     layer = keras.layers.Dense(directions, name="whitened")

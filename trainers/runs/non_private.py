@@ -160,7 +160,7 @@ class _Progress(keras.callbacks.Callback):
 
 
 class _Backup:
-    """What Keras' own callbacks keep in a run folder: the last epoch, and the curve so far."""
+    """State of Keras' own callbacks in a run folder: the last epoch, and the curve so far."""
 
     def __init__(self, run_dir):
         self._folder = pathlib.Path(run_dir)

@@ -146,7 +146,7 @@ def halving_in_words(spec, data):
         count = f"{len(data.validation_x):,}"
         return f"{halved} the loss on {count} public examples of {spec.plateau_dataset}"
     return (
-        f"{halved} a noised accuracy on {len(data.validation_x):,} private examples, which are not "
+        f"{halved} a noisy accuracy on {len(data.validation_x):,} private examples, which are not "
         f"trained on: epsilon {spec.plateau_epsilon:g} for these"
     )
 

@@ -42,7 +42,7 @@ class Rows:
 
 
 def outline(spec, data_dir=None):
-    """Returns the `ExperimentData` of a spec with `Rows` in place of what it would load.
+    """Returns the `ExperimentData` of a spec with `Rows` in place of loaded data.
 
     N is the largest that it may be: rows that equal public ones are known once they are loaded.
 

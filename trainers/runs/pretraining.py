@@ -167,7 +167,7 @@ class _PublicTraining:
         return network
 
     def labels(self, whole, images):
-        """What a whole network takes images for: int [N]."""
+        """The classes that a whole network predicts for images: int [N]."""
         return _run(whole, images).argmax(axis=-1)
 
     def features(self, network, images):

@@ -51,7 +51,7 @@ class PrivateRun(Run):
     def __init__(self, spec, data, *, checkpoint_every=None, **more):
         super().__init__(spec, data, **more)
         if checkpoint_every is not None and self.run_dir is None:
-            raise ValueError("Expected --run_dir with --checkpoint_every, got None.")
+            raise ValueError("--checkpoint_every needs --run_dir.")
         steps = spec.updates(data.num_examples)
         self.model = build_private(
             spec,
@@ -91,7 +91,7 @@ class PrivateRun(Run):
             *([f"  public: {data.pretrained}"] if data.pretrained else []),
             *([f"  each image in {views} views, {_KINDS_OF_VIEWS[spec.views]}"] if viewed else []),
             *([f"  {halved}"] if halved else []),
-            f"  T = {plan.steps} updates, expected lot {plan.expected_batch_size}, q = "
+            f"  T = {plan.steps} updates, expected batch {plan.expected_batch_size}, q = "
             f"{plan.sampling_rate:.5f}, z = {plan.noise_multiplier:.4f}, C = "
             f"{plan.l2_norm_clip:g}, delta = {plan.delta:g}, engine {self.model.engine}, seed "
             f"{spec.seed}",
@@ -115,7 +115,7 @@ class PrivateRun(Run):
         return "\n".join(lines)
 
     def _persons(self):
-        """What N counts, in words, where it is not examples."""
+        """The unit that N counts, in words, where it is not examples."""
         if self.data.persons is None:
             return ""
         return (
@@ -300,7 +300,7 @@ class Progress(keras.callbacks.Callback):
 
 
 def _is_claimed(spec):
-    """Whether the paper claims an epsilon for what this spec does, and we do not."""
+    """Whether the paper claims an epsilon for this spec that does not hold."""
     return spec.needs_public_rows and spec.statistics == "lot" and not spec.is_unclipped
 
 

@@ -25,7 +25,7 @@ _SLOW = (
 
 
 class RunResult(NamedTuple):
-    """What a run gives.
+    """The result of a run.
 
     Attributes:
         record: Dict with the fields of `trainers.records.fields.FIELDS`.
@@ -204,10 +204,10 @@ def make_record(training, seconds, examples):
 
 
 def _summary(training, record):
-    """Returns the result of a run in words, the paper's figure beside ours."""
+    """Returns the result of a run in words, with the paper's figure next to ours."""
     of = "test accuracy"
     if getattr(training.spec.run, "held_out", None):
-        of = "accuracy of the examples held out"
+        of = "accuracy on the held-out examples"
     ours = f"{of} {record['test_accuracy']:.2f} %"
     if record["test_accuracy_ema"] is not None:
         ours += f" (weight average {record['test_accuracy_ema']:.2f} %)"

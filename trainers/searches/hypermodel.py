@@ -28,7 +28,7 @@ class CellHyperModel(PrivateHyperModel):
         self._spec, self._data = spec, data
         self._grids = grids(spec, data.num_examples)
         for values in itertools.product(*self._grids.values()):
-            # What does not fit together is refused before anything is spent.
+            # Settings that do not fit together are rejected before anything is spent.
             self._trial_spec(dict(zip(self._grids, values, strict=True)))
 
     def build(self, hp):

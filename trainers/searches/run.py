@@ -18,8 +18,8 @@ from trainers.searches.plain import PlainTuner
 from trainers.searches.space import grids, oracle_of
 
 NOT_FOR_RELEASE = (
-    "Not for release, had the data been private: the epsilon presumes that nobody sees any trial "
-    "but the winner."
+    "Not for release if the data are private: the epsilon assumes that only the selected trial is "
+    "released."
 )
 
 
@@ -39,8 +39,8 @@ class SearchRun(Run):
         super().__init__(spec, data, **more)
         if self.run_dir is None and is_distributed():
             raise ValueError(
-                "Expected --run_dir, a folder that all processes of the search see, in Keras "
-                "Tuner's distributed mode, got none. Give all of them the same."
+                "Keras Tuner's distributed mode needs --run_dir, a folder that all processes of "
+                "the search share. Pass the same one to all of them."
             )
         if self.run_dir is None:
             self._temporary = tempfile.TemporaryDirectory()

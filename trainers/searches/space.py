@@ -1,4 +1,4 @@
-"""What a search tries: a grid of values for each setting, the spec of a trial, and who chooses.
+"""The space of a search: a grid of values for each setting, the spec of a trial, and its tuner.
 
 The grids depend on the spec and the flags alone. Where no values are listed, they lie around the
 run's own.
@@ -40,7 +40,7 @@ _GRIDS = {
 }
 _TYPES = {"learning_rate": float, "l2_norm_clip": float, "norm": str}
 SEARCHED = tuple(_GRIDS)
-"""The names of what may be searched."""
+"""The names of the settings that may be searched."""
 
 
 def grids(spec, num_examples=None):
@@ -48,7 +48,7 @@ def grids(spec, num_examples=None):
 
     Args:
         spec: `SearchSpec`.
-        num_examples: N: of the lots that nobody named, larger ones are left out. None: any size.
+        num_examples: N: larger default batch sizes are left out. None: any size.
 
     Raises:
         ValueError: for a name that cannot be searched, or is there twice, or a value of another

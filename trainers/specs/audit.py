@@ -22,7 +22,7 @@ _NOT_IN_THE_GRID = "not for sensitivity"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AuditSpec:
-    """What is audited: one private step, or one private training, and what is claimed of it."""
+    """The subject of an audit: one private step, or one private training, and its claim."""
 
     kind: ClassVar[str] = "audit"
 
@@ -76,7 +76,7 @@ class AuditSpec:
     clip_function: str = option("abadi", "See `tfdpnorm.Clipping`.", flag=False)
     engine: str | None = option(
         None,
-        "How clipped sums are computed; default: the fastest that can.",
+        "How clipped sums are computed; default: the fastest engine that supports the model.",
         choices=ENGINES,
     )
     augmentation_multiplicity: int = option(

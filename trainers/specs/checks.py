@@ -101,9 +101,8 @@ def check_plateau(spec):
     _check_rate_on_plateaus(spec)
     if spec.plateau == "test" and spec.held_out is not None:
         raise ValueError(
-            "Expected no held_out with plateau='test', got "
-            f"{spec.held_out}: these are private training examples, and no test set is loaded. "
-            "Use plateau='private'."
+            f"held_out={spec.held_out} cannot be combined with plateau='test': held-out examples "
+            "are private training examples, and no test set is loaded. Use plateau='private'."
         )
 
 
@@ -198,7 +197,7 @@ def check_imported(spec):
 def check_solved(spec):
     """Raises ValueError for settings that a head which one release gives has no use for."""
     for name, expected, remedy in (
-        ("norm", ("none",), "Features are whitened by public ones."),
+        ("norm", ("none",), "Features are whitened with public ones."),
         ("trainable", (None, "head"), "Nothing is trained."),
         ("plateau", ("none",), "Nothing is trained."),
         ("augmentation_multiplicity", (1,), "Nothing is trained."),
@@ -230,19 +229,19 @@ def check_persons(spec):
         )
     if (feature is None) != (most is None) and rows is None:
         raise ValueError(
-            "Expected person_feature and most_per_person together, got "
-            f"person_feature={feature!r} and most_per_person={most!r}. Say whose each image is, "
-            "and how many of a person an update may read."
+            f"Expected person_feature and most_per_person together, got person_feature={feature!r} "
+            f"and most_per_person={most!r}. Give the person of each image, and how many images of "
+            "a person an update may read."
         )
     if feature is None:
         return
     if spec.trainable is None or spec.dataset in known_names():
         raise ValueError(
-            "Expected a folder of images or a CSV file with person_feature, got "
-            f"{spec.dataset!r}, which does not say whose each image is."
+            f"Expected a folder of images or a CSV file with person_feature, got {spec.dataset!r}, "
+            "which does not contain the person of each image."
         )
     if most is not None and spec.plateau == "private":
         raise ValueError(
             "Expected plateau='none', 'public' or 'test' with most_per_person, got 'private', "
-            "whose noise hides one image, and not all of a person."
+            "whose noise hides one image, not all images of a person."
         )

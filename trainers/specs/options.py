@@ -39,7 +39,7 @@ def when(name, *values):
 
 @dataclasses.dataclass(frozen=True)
 class Option:
-    """What is known of a field; `option` makes one.
+    """The metadata of a field; `option` makes one.
 
     Attributes:
         help: What it is, in a sentence; the help of its flag.

@@ -114,8 +114,8 @@ class PrivateSpec(TrainingSpec):
     # --- data: what is scored, and public data ---
     held_out: int | None = option(
         None,
-        "For the choice of settings: leave so many training examples out, drawn by --seed, and "
-        "take the accuracy of these in place of the test set. No epsilon covers what is chosen.",
+        "For choosing settings: hold out this many training examples, drawn with --seed, and "
+        "report their accuracy instead of that of the test set. No epsilon covers the choice.",
         at_least=2,
     )
     public_dataset: str = option(
@@ -165,8 +165,8 @@ class PrivateSpec(TrainingSpec):
     )
     pull_back: str = option(
         "whole",
-        "Whether the gradient through the public statistics is shrunk by its ratio of signal to "
-        "noise.",
+        "Whether the gradient through the public statistics is shrunk according to its "
+        "signal-to-noise ratio.",
         choices=PULL_BACKS,
         only_if=HAS_PUBLIC_STATISTICS,
     )
@@ -177,8 +177,8 @@ class PrivateSpec(TrainingSpec):
     )
     physical_batch_size: int | str | None = option(
         None,
-        "Rows that go through the network at once; auto: as many as there is memory for; default: "
-        "the whole batch.",
+        "Rows that go through the network at once; auto: as many as fit into memory; default: the "
+        "whole batch.",
         at_least=1,
         words=(AUTO,),
         measured=False,
@@ -199,21 +199,21 @@ class PrivateSpec(TrainingSpec):
     )
     engine: str | None = option(
         None,
-        "How clipped sums are computed; default: the fastest that can.",
+        "How clipped sums are computed; default: the fastest engine that supports the model.",
         choices=ENGINES,
         measured=False,
         only_if=IS_TRAINED,
     )
     augmentation_multiplicity: int = option(
         1,
-        "Views of each image behind one clipped gradient: 1, 5 or 9 that are moved, or any number "
-        "of random ones.",
+        "Views of each image averaged into one clipped gradient (augmentation multiplicity): 1, 5 "
+        "or 9 with --views=moved, any number with --views=random.",
         at_least=1,
     )
     views: str = option(
         "moved",
-        "moved: the image, and it moved by a pixel, the same at every update; random: a window of "
-        "the image padded by 4 pixels, half of them flipped, drawn for each view.",
+        "moved: the image and copies shifted by one pixel, the same at every update; random: a "
+        "crop of the image padded by 4 pixels, half of the crops flipped, drawn for each view.",
         choices=VIEWS,
     )
 
@@ -235,8 +235,8 @@ class PrivateSpec(TrainingSpec):
     accountant: str = option("rdp", "Accountant.", choices=ACCOUNTANTS)
     noise_generator: str = option(
         "philox",
-        "Where noise comes from; shake256 is a cryptographic generator, and fast leaks by its "
-        "floating-point bits.",
+        "Noise generator; shake256 is cryptographic, and fast is NOT safe against floating-point "
+        "attacks.",
         choices=GENERATORS,
     )
     insecure_seed: int | None = option(
@@ -256,9 +256,9 @@ class PrivateSpec(TrainingSpec):
     # --- halving of the learning rate where training makes no progress ---
     plateau: str = option(
         "none",
-        "Whether the learning rate is halved on a plateau: private, of a noisy accuracy on "
-        "private examples that are left out of training, which is paid for; public, of the loss on "
-        "--plateau_dataset; test, of the loss on the test set, which no epsilon covers, as the "
+        "Whether the learning rate is halved on a plateau: private: of a noisy accuracy on "
+        "held-out private examples, whose cost is charged to the budget; public: of the loss on "
+        "--plateau_dataset; test: of the loss on the test set, which no epsilon covers, as the "
         "statement says.",
         choices=PLATEAUS,
     )
@@ -273,7 +273,8 @@ class PrivateSpec(TrainingSpec):
     )
     plateau_epsilon: float = option(
         1.0,
-        "For --plateau=private: what all answers together cost these examples, at the same delta.",
+        "For --plateau=private: epsilon of all answers together for these examples, at the same "
+        "delta.",
         check=arguments.positive,
         only_if=when("plateau", "private"),
     )
@@ -289,7 +290,7 @@ class PrivateSpec(TrainingSpec):
     )
     evaluations: int = option(
         10,
-        "About how many times to take the test accuracy during the run, for its curve.",
+        "Approximate number of test-set evaluations during the run, for its training curve.",
         at_least=1,
         measured=False,
     )
@@ -306,14 +307,14 @@ class PrivateSpec(TrainingSpec):
     reading: str = option(
         "sound",
         "Of dpvd: sound, with the guarantee of DP-SGD, or as_printed, Algorithm 1 to the letter, "
-        "with none.",
+        "with NO GUARANTEE.",
         choices=READINGS,
         flag=False,
     )
     calibrated_by: str | None = option(
         None,
-        "The paper's accountant (ac or zcdp) whose claim the noise is calibrated to, in place of "
-        "one that holds.",
+        "The paper's accountant (ac or zcdp) whose claim the noise is calibrated to, instead of "
+        "an accountant that is valid.",
         choices=CLAIMING_ACCOUNTANTS,
         flag=False,
     )
@@ -359,7 +360,7 @@ class PrivateSpec(TrainingSpec):
     )
     image_size: int | None = option(
         None,
-        "Height and width, in pixels, that images are brought to; default: their own.",
+        "Height and width, in pixels, to which images are resized; default: their own.",
         at_least=1,
     )
     pixel_mean: float = option(
@@ -377,22 +378,22 @@ class PrivateSpec(TrainingSpec):
     feature_scaling: str = option(
         "none",
         "public: features are centred by the mean of public images' features and divided by the "
-        "root mean square of what is left, constants of --public_dataset.",
+        "root mean square of the centred features, constants computed from --public_dataset.",
         choices=("none", "public"),
         only_if=_HAS_FROZEN_FEATURES,
     )
     head: str = option(
         "new",
-        "new: a last layer from zeros; imported: it begins as that of the imported model, which "
-        "has as many classes; least_squares: it is solved for, by one noisy release of products of "
-        "features, and nothing is trained.",
+        "new: a last layer initialised with zeros; imported: initialised with that of the "
+        "imported model, which has as many classes; least_squares: solved for by one noisy "
+        "release of products of features, without training.",
         choices=("new", "imported", SOLVED),
     )
     directions: int | None = option(
         None,
-        "Principal directions of the features of --public_batch_size public images that features "
-        "are brought to, each divided by its standard deviation there; default: as many as are "
-        "worth their noise, up to 500.",
+        "Principal directions of the features of --public_batch_size public images onto which "
+        "features are projected, each divided by its standard deviation there; default: as many "
+        "as are worth their noise, up to 500.",
         at_least=1,
         only_if=Condition("--head=least_squares", _is_solved),
     )

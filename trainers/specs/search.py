@@ -22,33 +22,33 @@ class SearchSpec:
     run: TrainingSpec = option(help="The run, `PrivateSpec` or `NonPrivateSpec`.", flag=False)
     tuner: str = option(
         "private_random",
-        "How trials get their settings. private_random: at random, so many trials as is drawn in "
-        "secret, of which the best is released; random, bayesian, hyperband: Keras Tuner's, with "
+        "How trials get their settings. private_random: at random, for a secret random number of "
+        "trials, of which the best is released; random, bayesian, hyperband: Keras Tuner's, with "
         "all trials composed.",
         choices=TUNERS,
     )
     over: str = option(
-        help="Searched settings: names such as learning_rate,norm, with values or without: "
+        help="Searched settings: names such as learning_rate,norm, with or without values: "
         "learning_rate=0.1:0.3:1,l2_norm_clip.",
     )
     expected_trials: float = option(
-        8.0, "Number of trials; of private_random the expected one.", check=arguments.positive
+        8.0, "Number of trials; for private_random, the expected number.", check=arguments.positive
     )
     score_examples: int = option(
         500,
-        "Training examples left out to score the trials on, which noise protects.",
+        "Training examples held out to score the trials; noise protects them.",
         at_least=2,
     )
     recorded_trials: str = option(
         "winner",
-        "Whether the record has the winner alone, or all trials, which is NOT FOR RELEASE where "
-        "the data are private.",
+        "Whether the record holds only the selected trial, or all trials, which is NOT FOR "
+        "RELEASE if the data are private.",
         choices=("winner", "all"),
         measured=False,
     )
     distribution: str = option(
         "poisson",
-        "Of the number of trials.",
+        "Distribution of the number of trials.",
         choices=tuple(SEARCH_DISTRIBUTIONS),
         only_if=when("tuner", "private_random"),
     )
@@ -84,13 +84,13 @@ class SearchSpec:
 def _check_searched(run):
     if run.calibrated_by is not None or run.reading != "sound":
         raise ValueError(
-            "Expected a cell that is trained by an epsilon that holds, or without privacy, got "
+            "Expected a cell that is trained with a valid epsilon, or without privacy, got "
             f"{run.cell} of {run.experiment}."
         )
     if run.solves_head:
         raise ValueError(
-            "Expected a head that is trained in a search, got head='least_squares': it has nothing "
-            "to search for that is worth a second release. Take the defaults."
+            "head='least_squares' is not supported in a search: none of its settings is worth a "
+            "second release. Use the defaults."
         )
     if run.epsilon is None or run.is_unclipped:
         raise ValueError(
@@ -103,12 +103,12 @@ def _check_searched(run):
     if of_persons is not None:
         raise ValueError(
             "Expected neither most_per_person nor most_rows_per_person in a search, got "
-            f"{of_persons}: the noise of scores hides one image, and not all of a person."
+            f"{of_persons}: the noise of scores hides one image, not all images of a person."
         )
     if run.plateau == "private":
         raise ValueError(
             "Expected plateau='none', 'public' or 'test' in a search, got 'private': its answers "
-            "would add to what a trial costs."
+            "would add to the cost of a trial."
         )
 
 

@@ -1,4 +1,4 @@
-"""What all trainings have, and trainings without privacy."""
+"""Common settings of all trainings, and trainings without privacy."""
 
 import dataclasses
 from typing import ClassVar
@@ -26,7 +26,7 @@ IS_TRAINED = Condition(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingSpec:
-    """What all trainings have: a cell of a table, data, a network and an optimizer."""
+    """Common settings of all trainings: a cell of a table, data, a network and an optimizer."""
 
     kind: ClassVar[str]
 
@@ -36,8 +36,7 @@ class TrainingSpec:
     column: str = option(help="Column of the table, such as eps=1.", flag=False)
     reduced: str = option(
         "",
-        "What is smaller than in the paper, or another, in words, apart from the number of "
-        "examples.",
+        "Differences from the paper's scale, in words, apart from the number of examples.",
         flag=False,
         measured=False,
     )
@@ -62,7 +61,9 @@ class TrainingSpec:
     seed: int = option(
         0, "Seeds initial weights and public rows; never batches or the privacy noise.", at_least=0
     )
-    max_examples: int | None = option(None, "Use only the first training examples.", at_least=1)
+    max_examples: int | None = option(
+        None, "Use only this many training examples, the first ones.", at_least=1
+    )
     vocabulary: str = option(
         "hashed",
         "For texts: how words get token ids. private: the commonest words of the training texts, "

@@ -98,7 +98,7 @@ class Workers:
     def _suspect(self, specs):
         if specs:
             names = ", ".join(map(run_name, specs))
-            self._show(f"A worker died while training {names}: tried once more, one at a time.")
+            self._show(f"A worker died while training {names}: trying once more, one at a time.")
             self._suspects.update(map(run_name, specs))
 
 

@@ -86,8 +86,8 @@ def sweep(
             state.train_all()
     except (KeyboardInterrupt, _TerminatedError) as stop:
         show(
-            f"Stopped with {state.progress()}. What was begun is kept in {runs_dir}: the same "
-            "command resumes it."
+            f"Stopped with {state.progress()}. Unfinished runs are kept in {runs_dir}: the same "
+            "command resumes them."
         )
         return 143 if isinstance(stop, _TerminatedError) else 130
     if state.failed:
@@ -96,8 +96,8 @@ def sweep(
         return 1
     if state.locked:
         show(
-            "Still being trained by another process: "
-            f"{', '.join(map(run_name, state.locked))}. The same command looks again."
+            f"Still being trained by another process: {', '.join(map(run_name, state.locked))}. "
+            "Run the same command again to check."
         )
     elif when_done is not None:
         show(when_done)
@@ -138,12 +138,12 @@ class _Sweep:
         """Notes how a run ended, and returns it in words."""
         if outcome.kind == "locked":
             self.locked.append(spec)
-            return "another process is training it; passed over for now"
+            return "another process is training it; skipped for now"
         if outcome.kind == "failed":
             self.failed.append((spec, outcome.reason))
             return f"failed: {outcome.reason}"
         self._left.remove(spec)
-        said = "done by another process meanwhile"
+        said = "finished by another process"
         if outcome.record is not None:
             self._records.append(outcome.record)
             said = _result(outcome.record)

@@ -15,7 +15,7 @@ from trainers.sweeps.runs import is_done, run_folder, run_name
 
 
 class Job(NamedTuple):
-    """What the runs of a sweep share.
+    """Shared settings of the runs of a sweep.
 
     Attributes:
         run_cell: Function (spec, data_dir=, output_dir=, echo=, run_dir=, resume=) that trains a
@@ -110,8 +110,8 @@ def _train_locked(spec, job, folder):
     # Without it the next sweep would train the run again, and this one is about to forget it.
     if not is_done(spec, read_records(job.output_dir, spec.experiment)):
         raise RuntimeError(
-            f"Expected a record of {run_name(spec)} with its settings in {job.output_dir}, got "
-            f"none; differences: {', '.join(differences(spec, record['flags'])) or 'none'}."
+            f"There is no record of {run_name(spec)} with its settings in {job.output_dir}; "
+            f"differences: {', '.join(differences(spec, record['flags'])) or 'none'}."
         )
     shutil.rmtree(folder, ignore_errors=True)  # it may have removed it itself
     return Outcome("done", record)

@@ -181,7 +181,9 @@ def test_in_a_tf_function_of_unknown_batch_size(case):
 def test_falls_back_to_a_loop_with_a_warning():
     case = Case(masked_gru)
     rows = case.rows(3)
-    with pytest.warns(UserWarning, match="row after row.*cannot vectorise.*variant.*unroll=True"):
+    with pytest.warns(
+        UserWarning, match="one row at a time.*cannot vectorise.*variant.*unroll=True"
+    ):
         result = per_example(case.loss_fn, tensors(rows), case.variables, 0.5)
     check(case, rows, 0.5, result)
 
@@ -196,7 +198,7 @@ def test_the_loop_in_a_tf_function():
     def summed(rows):
         return per_example(case.loss_fn, tuple(rows), case.variables, 0.5)
 
-    with pytest.warns(UserWarning, match="row after row"):
+    with pytest.warns(UserWarning, match="one row at a time"):
         summed.get_concrete_function()
     for count in (0, 1, 3):
         rows = case.rows(count)
@@ -345,7 +347,7 @@ def test_rows_that_mix(count):
 
 
 @pytest.mark.parametrize("error", [AttributeError, AssertionError, KeyError, ValueError])
-def test_of_a_failed_vectorisation_nothing_is_left_in_the_graph(monkeypatch, error):
+def test_failed_vectorisation_leaves_no_operation_in_the_graph(monkeypatch, error):
     """TensorFlow's converters raise anything; what they have made so far must not run."""
     made_by_failing = tf.Variable(0.0)
 
@@ -355,7 +357,7 @@ def test_of_a_failed_vectorisation_nothing_is_left_in_the_graph(monkeypatch, err
 
     rows = (tf.constant([[1.0, 2.0], [3.0, 4.0]]), tf.ones([2]))
     monkeypatch.setattr(tf, "vectorized_map", failing)
-    with pytest.warns(UserWarning, match=rf"row after row.*\({error.__name__}: .*no converter"):
+    with pytest.warns(UserWarning, match=rf"one row at a time.*\({error.__name__}: .*no converter"):
         found = tf.function(
             lambda *rows: map_rows(lambda row: 2.0 * row[0], rows), autograph=False
         )(*rows)
@@ -370,6 +372,6 @@ def test_rows_of_several_shapes_are_taken_one_after_the_other():
     def one(row):
         return tf.reduce_sum(tf.square(tf.gather_nd(row[0], tf.where(row[0] > 0))))
 
-    with pytest.warns(UserWarning, match="row after row.*Where may have another shape"):
+    with pytest.warns(UserWarning, match="one row at a time.*Where may have another shape"):
         found = tf.function(lambda *rows: map_rows(one, rows), autograph=False)(*rows)
     np.testing.assert_array_equal(found, [10.0, 36.0])

@@ -101,7 +101,7 @@ def test_shapes_that_are_not_known_before(known):
     "equation, output_shape",
     [("abb,bc->ac", (4,)), ("aab,bc->ac", (4,))],
 )
-def test_what_is_left_to_the_fallback(equation, output_shape, monkeypatch):
+def test_other_equations_use_the_fallback(equation, output_shape, monkeypatch):
     layer = layers.EinsumDense(equation, output_shape)
     monkeypatch.setattr(dense, "rank_of_output", lambda layer: 1 + len(output_shape))
     assert rule_for(layer) is None

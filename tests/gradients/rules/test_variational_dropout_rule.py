@@ -147,7 +147,7 @@ def test_half_precision_is_near_the_loop(kind):
 @pytest.mark.slow_cases("*-mixed_bfloat16", "fixed-mixed_float16")
 @pytest.mark.parametrize("policy", ["float32", "mixed_float16", "mixed_bfloat16"])
 @pytest.mark.parametrize("kind", ["weight", "fixed"])
-def test_no_row_exceeds_the_clip(kind, policy):
+def test_rows_stay_within_the_clipping_norm(kind, policy):
     """Each row by itself, through inputs and noise of all sizes."""
     keras.mixed_precision.set_global_policy(policy)
     model = dense_model(**KINDS[kind])
@@ -221,7 +221,7 @@ def test_norms_of_products_that_cancel(cancelled):
 
 
 @pytest.mark.parametrize("kind", ["weight", "fixed"])
-def test_no_gradient_of_a_row_is_held(kind, monkeypatch):
+def test_gradients_of_single_rows_are_not_stored(kind, monkeypatch):
     """In closed form for dense layers: what is never instantiated."""
     model = dense_model(**KINDS[kind])
 

@@ -115,7 +115,7 @@ def test_a_bias_takes_no_digits_from_the_gradient_by_the_gain(form):
     assert relative_error([found], [expected]) < 2e-6
 
 
-def test_what_is_added_up_is_at_most_four_clips_long(form, monkeypatch):
+def test_summands_are_at_most_four_clipping_norms_long(form, monkeypatch):
     """Though nearly nothing is left of it: rounding of the sum is paid for up to there."""
     layer = WeightStandardizedConv2D(3, 3)
     model = model_of((6, 6, 1), layer)

@@ -102,7 +102,7 @@ def extreme(spec, rng):
 
 
 @each("name", FUNCTIONS)
-def test_no_number_is_out_of_bounds(name):
+def test_values_stay_within_their_bounds(name):
     concrete, _ = graph_of(name)
     low, high = Bounds(Constants()).of(concrete.graph.outputs[0])
     rng = np.random.default_rng(0)

@@ -39,7 +39,7 @@ def test_a_sampler_that_learns_keeps_what_it_saw():
     assert found(tf.random.learned_unigram_candidate_sampler).state_faults
 
 
-def test_what_is_drawn_does_not_depend_on_the_true_classes():
+def test_draws_do_not_depend_on_the_true_classes():
     def drawn(true):
         tf.random.set_seed(1)
         classes = tf.constant(true, tf.int64)

@@ -88,7 +88,7 @@ def test_axes_of_broadcast_gradients_are_those_of_tensorflow(shapes):
             np.testing.assert_array_equal(Constants().of(output), value)
 
 
-def test_what_depends_on_an_input_or_on_chance_has_no_value():
+def test_inputs_and_random_numbers_have_no_constant_value():
     def function(x):
         return x + 1, tf.random.uniform([2], 0, 5, tf.int32), tf.shape(x)
 

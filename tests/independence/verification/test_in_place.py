@@ -26,7 +26,7 @@ def shared(x, zeros, name):
 
 
 @each("name", TYPES)
-def test_what_shares_an_input_is_not_free(zeros, name):
+def test_outputs_that_share_an_input_are_not_free(zeros, name):
     proof = prove(lambda x: x + shared(x, zeros, name), (ROWS,), P)
     assert not proof.holds and "in place" in proof.obstacle
     in_a_function = tf.function(lambda x: x + shared(x, zeros, name), autograph=False)

@@ -73,13 +73,13 @@ SPECS = [spec(STEPS, WIDTH), spec(3, dtype=tf.int32)]
 
 
 @each("seed", QUICK)
-def test_no_verdict_on_entries_by_index_can_be_refuted(seed):
+def test_verdicts_on_entries_by_index_hold(seed):
     assert refuted(traced(graph_of(seed), SPECS), SPECS, seed, bound=9) == set()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", LONG)
-def test_no_verdict_on_many_entries_by_index_can_be_refuted(seed):
+def test_verdicts_on_many_entries_by_index_hold(seed):
     assert refuted(traced(graph_of(seed), SPECS), SPECS, seed, bound=9) == set()
 
 

@@ -242,7 +242,7 @@ def test_a_fault_is_not_proved(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SOUND)
-def test_what_is_sound_is_proved(name):
+def test_sound_models_are_verified(name):
     proof = proof_of(SOUND[name])
     assert proof.holds, proof.obstacle
 

@@ -259,7 +259,7 @@ DRAWN_FOR_A_BATCH = {
 
 
 @each("name", DRAWN_FOR_A_BATCH)
-def test_what_is_drawn_for_a_whole_physical_batch_is_proved(name):
+def test_layers_drawing_for_a_whole_batch_are_verified(name):
     """Positions are drawn across all physical batches, so that none of them tells an example."""
     behind = [layers.Flatten(), layers.Dense(3)]
     model = keras.Sequential([keras.Input((4, 4, 3)), DRAWN_FOR_A_BATCH[name](), *behind])

@@ -319,7 +319,7 @@ DRAWN = {
 
 
 @each("name", DRAWN)
-def test_what_is_drawn_whatever_the_examples_are_is_proved(name):
+def test_draws_independent_of_examples_are_verified(name):
     verdicts, faults = verdicts_of(traced(DRAWN[name], X))
     assert verdicts[0] == FIRST and not faults
 

@@ -172,7 +172,7 @@ def test_a_loss_that_reads_no_example_is_not_proved():
     assert proof.obstacle == "the losses: reads no example"
 
 
-def test_what_a_rule_remembers_is_found_in_structures_and_objects():
+def test_cached_tensors_are_found_in_structures_and_objects():
     class Kept:
         def __init__(self, tensor):
             self.tensor = tensor
@@ -214,7 +214,7 @@ def test_captured_tensors_may_depend_on_examples_unless_public(seen_as_public):
         (ListOf(Rows(1)), Rows(0), None),
     ],
 )
-def test_what_is_one_or_the_other_is_what_both_are(one, other, both):
+def test_join_of_verdicts_is_symmetric(one, other, both):
     assert join(one, other) == join(other, one) == both
 
 

@@ -154,7 +154,9 @@ def test_a_download_that_fails_or_brings_something_else(tmp_path):
 
 def test_metadata_that_cannot_be_read_are_refused(tmp_path):
     (tmp_path / "metadata.json").write_text('{"official": false}')
-    with pytest.raises(DatasetCorruptError, match="to say what the set was made from, but KeyErr"):
+    with pytest.raises(
+        DatasetCorruptError, match="to name the archive of the data set, but KeyErr"
+    ):
         tfds.origin(tmp_path)
 
 

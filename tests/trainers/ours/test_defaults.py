@@ -21,7 +21,7 @@ def toy():
     ]
 
 
-def test_nothing_is_chosen_but_model_budget_and_number(toy, monkeypatch):
+def test_defaults_need_only_model_budget_and_number(toy, monkeypatch):
     monkeypatch.setattr("tfdpnorm.privacy.suggested_plan._STEPS", 4)
     monkeypatch.setattr("tfdpnorm.privacy.suggested_plan._FEWEST_STEPS", 4)
     record = defaults_record(DefaultsRun("digits", "public_batch", 3.0, "sgd", 0), *toy)

@@ -192,7 +192,7 @@ def test_the_very_last_layer(tmp_path, model_path, norm):
 
 @pytest.mark.slow_cases("settings0")
 @pytest.mark.parametrize("settings", [{"trainable": "last:3"}, {"augmentation_multiplicity": 5}])
-def test_what_is_trained_on_images(tmp_path, model_path, settings):
+def test_models_trained_on_images_have_a_guarantee(tmp_path, model_path, settings):
     spec = small_spec(model_path, **{"trainable": "last:2", "steps": 1, **settings})
     result = run(spec, tmp_path)
     assert result.model.model.input_shape == (None, 8, 8, 1)
@@ -201,7 +201,7 @@ def test_what_is_trained_on_images(tmp_path, model_path, settings):
 
 
 def test_more_layers_than_there_are(tmp_path, model_path):
-    with pytest.raises(ValueError, match="Expected trainable to be last:3 or fewer, got last:999"):
+    with pytest.raises(ValueError, match="Expected trainable to be last:3 or less, got last:999"):
         run(small_spec(model_path, trainable="last:999"), tmp_path)
 
 
@@ -220,7 +220,7 @@ def test_a_stopped_run_is_resumed(tmp_path, model_path):
     assert record["updates"] == 3 and record["resumes"] == 1 and record["epsilon"] <= 8
 
 
-def test_images_of_a_person_are_all_trained_on_held_out_or_public(tmp_path, model_path):
+def test_images_of_a_person_share_one_part_of_the_data(tmp_path, model_path):
     """Brightness tells person and image; the last one equals the first of the next person."""
     for person in range(12):
         for at in range(3):
@@ -304,7 +304,7 @@ def test_the_head_first_then_more(tmp_path, model_path, public_set, trainable):
     assert run(spec, tmp_path / "new").model.ledger.state.sentences("foreign_weights") == ()
 
 
-def test_what_was_trained_before_and_is_frozen_now_is_named(
+def test_frozen_layers_of_earlier_private_runs_are_named(
     tmp_path, model_path, public_set, monkeypatch
 ):
     path, _ = exported_head(tmp_path, model_path, trainable="last:3")

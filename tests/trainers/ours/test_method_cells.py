@@ -47,7 +47,7 @@ def test_small_mnist_is_that_of_davody_statistics():
             assert settings(spec, *names) == settings(whole, *names)
 
 
-def test_other_budgets_on_digits_have_the_settings_of_the_next_smaller_one():
+def test_other_budgets_take_the_settings_of_the_next_smaller_one():
     rates = [digits_spec("layer", e).learning_rate for e in (0.5, 1.0, 2.9, 3.0, 6.0, 100.0)]
     assert rates == [0.15, 0.15, 0.15, 0.3, 0.3, 0.4]
     spec = digits_spec("public_batch-synthetic", 2.0, steps=None, seed=3)

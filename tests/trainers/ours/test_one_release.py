@@ -52,11 +52,11 @@ def test_a_run_releases_once_and_says_so(tmp_path):
     test = load_examples("digits", "test")
     scores = keras.models.load_model(file).predict(test.x, verbose=0)
     assert 100 * np.mean(scores.argmax(-1) == test.y) == pytest.approx(record["test_accuracy"])
-    with pytest.raises(ValueError, match="its only release is spent"):
+    with pytest.raises(ValueError, match="the only release of that run is spent"):
         run(spec, tmp_path, resume=True)
 
 
-def test_what_is_known_against_the_guarantee_is_said(tmp_path):
+def test_known_exceptions_to_the_guarantee_are_stated(tmp_path):
     """Before and after the release; and what imported weights have seen."""
     lines, spec = [], small_spec(insecure_seed=1)
     known = data.load_experiment_data(small_spec(epsilon=1.0))
@@ -106,7 +106,7 @@ def test_settings_without_use_are_refused(name):
 
 def test_there_is_nothing_to_search():
     spec = small_spec(accountant="rdp")
-    with pytest.raises(ValueError, match="a head that is trained in a search"):
+    with pytest.raises(ValueError, match="is not supported in a search"):
         search_spec(spec, over="learning_rate=0.1:0.3")
 
 
@@ -125,7 +125,7 @@ def test_directions_are_as_many_as_are_worth_their_noise(tmp_path):
     assert model.get_layer("whitened").units == 11
 
 
-def test_more_directions_than_public_images_differ_in_are_refused():
+def test_more_directions_than_public_images_allow_are_rejected():
     inputs = keras.Input((6,))
     model = keras.Model(inputs, keras.layers.Flatten()(inputs))
     x = np.random.default_rng(0).normal(size=(50, 6)).astype(np.float32)

@@ -25,7 +25,7 @@ def program(main, tmp_path):
     return run
 
 
-def test_nothing_lands_among_the_kept_records_unless_told_to(main):
+def test_default_folder_is_outside_of_the_kept_records(main):
     shown = main("audit", "--helpfull")
     assert "default: 'outputs/audits'" in " ".join((shown.out + shown.err).split())
 

@@ -9,7 +9,7 @@ from trainers.runs.private import PrivateRun
 
 # Flags by program, and what it says; each set has 50,000 examples.
 RUNS = {
-    "images": ("davody_dp", "--dataset=mnist --epsilon=1", "T = 293 updates, expected lot 2048"),
+    "images": ("davody_dp", "--dataset=mnist --epsilon=1", "T = 293 updates, expected batch 2048"),
     "words": ("davody_dp", "--dataset=ag_news --norm=layer --epsilon=3", "T = 732 updates"),
     "pre-trained": (
         "davody_dp",

@@ -34,7 +34,7 @@ def shown(text, flag):
         "klause_scalenorm",
     ],
 )
-def test_no_default_is_left_to_guess(program):
+def test_help_shows_the_defaults_of_the_cell(program):
     text = help_of(program)
     assert "of this cell" in text and "the experiment's own" not in text
 
@@ -47,7 +47,7 @@ def test_they_are_those_of_the_cell(epsilon):
         assert shown(text, name) == f"{getattr(spec, name):g}"
 
 
-def test_what_is_given_is_no_default():
+def test_given_values_are_not_shown_as_defaults():
     text = help_of("davody_dp", "--epsilon=1", "--learning_rate=0.125")
     assert "0.125" not in text
 

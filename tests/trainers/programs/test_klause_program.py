@@ -117,11 +117,14 @@ def test_a_precision_given_twice_is_refused(main, flag):
             ["--norm=batch", "--epsilon=inf", "--checkpoint_every=9"],
             "Expected a private training with --checkpoint_every, got --checkpoint_every=9",
         ),
-        (["--epsilon=1", "--checkpoint_every=9"], "Expected --run_dir with --checkpoint_every"),
+        (["--epsilon=1", "--checkpoint_every=9"], "--checkpoint_every needs --run_dir"),
         (["--epsilon=1", "--plateau=private", "--learning_rate_schedule=cosine"], "plateau"),
         (["--epsilon=1", "--augmentation_multiplicity=3"], "With views="),
-        (["--epsilon=1", "--groups=7"], "Expected groups of -1 (one to each channel) or a power"),
-        (["--epsilon=1", "--plateau=test", "--held_out=9"], "no held_out with plateau='test'"),
+        (["--epsilon=1", "--groups=7"], "Expected groups of -1 (one per channel) or a power"),
+        (
+            ["--epsilon=1", "--plateau=test", "--held_out=9"],
+            "cannot be combined with plateau='test'",
+        ),
         (
             ["--epsilon=1", "--norm=layer", "--groups=16"],
             "Expected norm=group with groups, got groups=16 with norm=layer",

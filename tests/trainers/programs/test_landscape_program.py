@@ -48,7 +48,7 @@ def test_one_network_after_the_other(main, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_newest_record_is_shown_and_what_is_not_alike_is_said(main, tmp_path):
+def test_newest_record_is_shown_and_differences_are_stated(main, tmp_path):
     path = saved(tmp_path / "a.keras", True)
     without = f"--without_scale_norm={saved(tmp_path / 'b.keras', False)}"
     flags = (f"--output_dir={tmp_path}", f"--with_scale_norm={path}")

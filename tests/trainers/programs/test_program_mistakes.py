@@ -130,17 +130,17 @@ def test_mistakes_are_found_before_tensorflow_is_loaded(tmp_path, program, flags
         timeout=100,
     )
     assert done.stdout.split() == ["2", "False"], done.stderr
-    expected = f"{name} >" if wrong == "epsilon" else f"in {tmp_path}, found none"
+    expected = f"{name} >" if wrong == "epsilon" else f"in {tmp_path}, but there is none"
     assert expected in done.stderr
 
 
-def test_resume_without_a_folder_is_refused_before_the_data_are_loaded(main, tmp_path):
+def test_resume_without_a_folder_is_rejected_before_loading_data(main, tmp_path):
     for program in ("davody_dp", "davody_weight_noise"):
         epsilon = ["--epsilon=1"] if program == "davody_dp" else []
         result = main(program, *epsilon, "--resume", f"--data_dir={tmp_path}")
         assert result.code == 2 and result.out == ""
         assert result.err.splitlines() == [
-            "Error: Expected --run_dir with --resume, got none. Name the folder of the run."
+            "Error: --resume needs --run_dir. Name the folder of the run."
         ]
 
 

@@ -69,7 +69,7 @@ def test_a_program_is_taken_up_again(main, monkeypatch, tmp_path, capsys):
     assert first["epsilon"] == second["epsilon"]
 
 
-def test_what_cannot_be_trained_leaves_no_folder(main, tmp_path):
+def test_runs_that_cannot_be_trained_leave_no_folder(main, tmp_path):
     """That no noise is enough is found when the settings are already in the folder."""
     places = (f"--output_dir={tmp_path / 'out'}", f"--run_dir={tmp_path / 'run'}")
     result = main("davody_dp", *RUN, "--epsilon=1e-9", *places)
@@ -79,4 +79,4 @@ def test_what_cannot_be_trained_leaves_no_folder(main, tmp_path):
 @pytest.mark.parametrize("flag", ["--resume", "--checkpoint_every=3"])
 def test_options_of_a_run_folder_want_one(main, tmp_path, flag):
     result = main("davody_dp", *RUN[:-1], flag, f"--output_dir={tmp_path}")
-    assert result.code == 2 and "run_dir with" in result.err
+    assert result.code == 2 and "needs --run_dir" in result.err

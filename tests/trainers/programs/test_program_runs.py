@@ -187,7 +187,7 @@ def test_training_writes_one_record_from_which_the_table_is_made(main, tmp_path)
     # The table's own files are no obstacle to making it again.
     assert main("table", "--experiment=davody_digits", f"--results_dir={tmp_path}").code == 0
     other = main("table", "--experiment=davody_digit", f"--results_dir={tmp_path}")
-    assert other.code == 2 and "there are some of davody_digits" in other.err
+    assert other.code == 2 and "there are records of davody_digits" in other.err
 
 
 @pytest.mark.slow
@@ -225,7 +225,7 @@ def test_the_demo_shows_its_runs_and_states_what_holds(main, tmp_path, monkeypat
     assert len({r["num_examples"] for r in records}) == 1
     for part in (
         "DIGITS: 300 private images",
-        "are generated",
+        "are synthetic",
         "guarantee holds",
         "(epsilon, delta)-differential privacy",
         "\nNot covered\n",

@@ -34,7 +34,7 @@ def test_a_record_is_read_as_it_was_written(tmp_path, make_record):
     assert list(json.loads(path.read_text())) == list(FIELDS)
 
 
-def test_infinity_is_a_word_in_the_file_and_a_number_again_when_read(tmp_path, unprotected_record):
+def test_infinity_is_written_as_a_word_and_read_as_a_number(tmp_path, unprotected_record):
     record = unprotected_record()
     text = write_record(tmp_path, record).read_text()
     plain = json.loads(text, parse_constant=reject_constant)
@@ -70,7 +70,7 @@ def test_unknown_fields_are_refused(tmp_path, make_record):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_run_overwrites_another(tmp_path, make_record):
+def test_runs_do_not_overwrite_each_other(tmp_path, make_record):
     written = [make_record(test_accuracy=float(number)) for number in range(4)]
     paths = [write_record(tmp_path, record) for record in written]
     assert len(set(paths)) == len(paths)
@@ -133,7 +133,7 @@ def test_a_write_that_fails_leaves_nothing(tmp_path, make_record, monkeypatch, b
     assert read_records(tmp_path) == []
 
 
-def test_what_json_cannot_hold_leaves_nothing(tmp_path, make_record):
+def test_values_that_json_cannot_hold_leave_no_file(tmp_path, make_record):
     with pytest.raises(TypeError):
         write_record(tmp_path, make_record(flags={"norm": object()}))
     assert list(tmp_path.iterdir()) == []
@@ -250,9 +250,7 @@ def test_a_record_from_before_a_field_was_there_is_read(tmp_path, make_record):
     assert found == make_record()
 
 
-def test_records_of_another_kind_are_no_matter_where_one_experiment_is_asked_for(
-    make_record, tmp_path
-):
+def test_records_of_other_experiments_are_ignored(make_record, tmp_path):
     write_record(tmp_path, make_record())
     (tmp_path / "audit.json").write_text('{"experiment": "audit", "rows": []}')
     assert len(read_records(tmp_path, "davody_table5")) == 1

@@ -108,7 +108,7 @@ def test_views_change_the_update_and_not_the_epsilon(tiny_spec, tiny_data):
     assert plain[1] == views[1]
 
 
-def test_our_views_are_left_out_where_rows_are_joined_and_a_users_are_not():
+def test_only_default_views_are_left_out_where_rows_are_joined():
     assert davody.spec("mnist", "public_batch", 1.0).augmentation_multiplicity > 1
     for statistics in ("lot", "example"):
         spec = davody.spec("mnist", "public_batch", 1.0, statistics=statistics)
@@ -153,5 +153,5 @@ def test_the_table_has_cells_that_differ_in_nothing_but_views():
         assert without == dataclasses.replace(spec, **other, augmentation_multiplicity=1)
 
 
-def test_records_from_before_there_were_views_are_of_runs_without():
+def test_records_without_views_are_of_runs_without_views():
     assert PrivateSpec.__dataclass_fields__["augmentation_multiplicity"].default == 1

@@ -32,7 +32,7 @@ def test_public_digits_are_not_private(digits):
     assert not row_set(data.public_x) & row_set(data.train_x)
 
 
-def test_public_and_private_digits_are_the_training_set_and_no_more(digits):
+def test_public_and_private_digits_partition_the_training_set(digits):
     data = digits["public_batch"]
     whole = match_images(load_examples("digits", "train").x, (28, 28, 1))
     both = np.concatenate([data.public_x, data.train_x])
@@ -66,7 +66,7 @@ def load_with(public):
         return load_experiment_data(spec)
 
 
-def test_public_examples_of_plateaus_leave_the_private_ones_alone(digits):
+def test_public_examples_of_plateaus_do_not_change_private_ones(digits):
     public = made_up("others", 50, (14, 14, 3), classes=10)
     data = load_with(public)
     assert data.validation_x.shape == (40, 28, 28, 1) and data.scale == "full"
@@ -88,7 +88,7 @@ def test_public_examples_of_plateaus_that_do_not_fit(count, classes, message):
         load_with(made_up("others", count, (8, 8, 1), classes))
 
 
-def test_public_examples_of_plateaus_are_labelled_by_the_names_of_their_classes():
+def test_public_examples_of_plateaus_are_matched_by_class_names():
     """A folder's classes are numbered in the order of their names, other sets' by their own."""
     public = dataclasses.replace(
         made_up("others", 50, (8, 8, 1), classes=10), class_names=tuple("3456789012")
@@ -215,7 +215,7 @@ def test_twins_of_rows_that_are_split_off_are_not_trained_on(monkeypatch):
     np.testing.assert_array_equal(data.train_x, x[data.train_y])
 
 
-def test_no_public_set_is_needed_without_public_normalisation(fake_sets):
+def test_public_sets_are_loaded_only_for_public_normalisation(fake_sets):
     fake = fake_sets()
     data = load_experiment_data(davody.spec("mnist", "layer", 1.0))
     assert {name for name, _, _ in fake.asked} == {"mnist"}

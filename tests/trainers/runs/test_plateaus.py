@@ -55,7 +55,7 @@ def test_a_noised_accuracy_is_paid_for_and_halves_the_rate(
     )
     shown = []
     result, rates = trained(spec, with_validation(tiny_data), echo=shown.append)
-    assert "noised accuracy on 30 private examples, which are not trained on: epsilon 2" in shown[0]
+    assert "noisy accuracy on 30 private examples, which are not trained on: epsilon 2" in shown[0]
     assert "; for the 30 validation examples queried for the plateau: epsilon 1.999" in shown[-1]
     assert result.record["not_covered"] == []
     np.testing.assert_allclose(rates, [0.1, 0.1, 0.05, 0.05, 0.05])
@@ -66,9 +66,7 @@ def test_a_noised_accuracy_is_paid_for_and_halves_the_rate(
     ), "the training examples pay for it, too"
 
 
-def test_the_validation_examples_are_asked_within_their_own_budget(
-    tiny_spec, tiny_data, with_validation
-):
+def test_validation_queries_stay_within_their_own_budget(tiny_spec, tiny_data, with_validation):
     data = with_validation(tiny_data)
     spec = tiny_spec(epsilon=9.0, steps=20, plateau="private", plateau_epsilon=2.0)
     plan = PrivacyPlan(64, 16, 20, noise_multiplier=1.0, l2_norm_clip=1.0, delta=1e-3)
@@ -83,7 +81,7 @@ def test_the_validation_examples_are_asked_within_their_own_budget(
     assert halving.monitor == validation.name
 
 
-def test_the_epsilon_of_those_that_answer_is_shown_beside_that_of_the_others(make_record):
+def test_epsilon_of_validation_examples_is_shown_separately(make_record):
     record = make_record(
         epsilon=2.5,
         epsilon_validation=0.75,
@@ -159,7 +157,7 @@ def test_one_epoch_is_one(tiny_spec, tiny_data, patience, words):
 
 
 def test_examples_that_are_held_out_are_no_test_set(tiny_spec):
-    with pytest.raises(ValueError, match="no held_out with plateau='test', got 9: these are priv"):
+    with pytest.raises(ValueError, match="held_out=9 cannot be combined with plateau='test'"):
         tiny_spec(plateau="test", held_out=9)
     tiny_spec(plateau="private", held_out=9)
 

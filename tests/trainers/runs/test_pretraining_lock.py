@@ -15,7 +15,7 @@ from trainers.runs import pretraining
 from trainers.runs.pretraining import _PublicTraining
 
 IMAGES = np.random.default_rng(0).random((20, 12, 12, 3), np.float32)
-WAITING = "another process is at work"
+WAITING = "another process is working"
 
 
 @pytest.fixture

@@ -171,7 +171,7 @@ def _as_read(record):
     ],
     ids=["lot", "epsilon inf", "no noise", "insecure seed"],
 )
-def test_no_epsilon_is_given_where_no_guarantee_holds(tiny_spec, tiny_data, fields, reason):
+def test_epsilon_is_left_out_without_a_guarantee(tiny_spec, tiny_data, fields, reason):
     run = Run(tiny_spec(**fields), tiny_data)
     record = run.record
     assert record["guarantee_holds"] is False
@@ -241,7 +241,7 @@ def test_engines_that_hold_gradients_say_what_memory_these_take(
     monkeypatch.setattr(dry_run, "outline", lambda spec, data_dir: tiny_data)
     spec = tiny_spec(engine=engine, physical_batch_size=8, delta=1 / 65, steps=30)
     text = dry_run.dry_run(PrivateRun, spec, folders=())
-    assert "estimated time: unknown, for no record of such a network is kept" in text
+    assert "estimated time: unknown, since there is no record of such a network" in text
     assert ("MB of per-example gradients" in text) == (rows is not None)
     if rows is not None:
         megabytes = rows * PrivateRun(spec, tiny_data).model.model.count_params() * 4 / 1e6

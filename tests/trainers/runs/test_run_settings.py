@@ -114,7 +114,7 @@ def test_a_field_that_older_records_lack_had_its_default_then():
 
 
 @pytest.mark.parametrize("norm", ["none", "layer", "noised_batch"])
-def test_settings_of_public_rows_have_no_effect_on_networks_without_them(norm):
+def test_settings_of_public_rows_need_layers_that_use_them(norm):
     spec = dataclasses.replace(PRIVATE, norm=norm)
     others = dict(
         statistics="blend",
@@ -129,7 +129,7 @@ def test_settings_of_public_rows_have_no_effect_on_networks_without_them(norm):
     assert sorted(names) == sorted([*others, "norm"])
 
 
-def test_rows_that_are_split_off_are_missing_from_every_training_set():
+def test_split_off_rows_are_missing_from_training_sets():
     spec = dataclasses.replace(PRIVATE, norm="layer", public_dataset="split")
     flags = dataclasses.asdict(spec)
     assert differences(spec, {**flags, "public_batch_size": 77}) == ["public_batch_size"]
@@ -137,7 +137,7 @@ def test_rows_that_are_split_off_are_missing_from_every_training_set():
     assert differences(spec, {**flags, "public_dataset": "kmnist"}) == ["public_dataset"]
 
 
-def test_public_images_that_features_are_scaled_by_make_a_difference():
+def test_public_images_for_feature_scaling_are_a_setting():
     fields = {**dataclasses.asdict(PRIVATE), "norm": "none", "model": "a.keras"}
     fields["trainable"] = "head"
     spec = PrivateSpec(**{**fields, "feature_scaling": "public", "dataset": "cifar10"})
@@ -216,10 +216,7 @@ def test_the_same_run_goes_on(tmp_path, epsilon):
 def test_other_settings_are_refused_by_name(tmp_path, fields, names):
     begin(tmp_path)
     before = content(tmp_path)
-    expected = (
-        f"Expected run_dir to hold a run with the present settings, got {tmp_path} with other "
-        f"{names}. Move it away"
-    )
+    expected = f"The run in run_dir {tmp_path} has other settings: {names}. Move it away"
     with pytest.raises(ValueError, match=re.escape(expected)):
         enter(tmp_path, dataclasses.replace(PRIVATE, **fields), True)
     assert content(tmp_path) == before
@@ -292,7 +289,7 @@ def test_a_run_of_an_older_version_is_resumed(tmp_path):
 
 
 @pytest.mark.parametrize("resume", [False, True])
-def test_what_a_death_before_the_run_leaves_is_no_run(tmp_path, resume):
+def test_remains_of_a_crash_before_the_run_are_not_a_run(tmp_path, resume):
     (tmp_path / "settings.json").write_text(json.dumps({"learning_rate": 99.0}))
     (tmp_path / ".settings.json.123").write_text('{"learn')
     enter(tmp_path, PRIVATE, resume)
@@ -350,14 +347,14 @@ def test_a_full_disk_is_said_and_leaves_nothing_that_counts(tmp_path, monkeypatc
     enter(tmp_path / "run", PRIVATE, False)
 
 
-def test_no_folder_no_settings(tmp_path):
+def test_runs_without_a_folder_write_no_settings(tmp_path):
     before = sorted(os.listdir())
     enter(None, PRIVATE, False)
     enter(None, PRIVATE, True)
     assert sorted(os.listdir()) == before
 
 
-def test_what_is_no_folder_is_refused(tmp_path):
+def test_run_dir_must_be_a_folder(tmp_path):
     (tmp_path / "file").write_text("")
     for place in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(OSError, match="Expected run_dir to be a folder"):

@@ -183,9 +183,9 @@ def test_a_killed_run_goes_on_and_leaves_nothing(noisy_spec, held_out, tmp_path,
         interrupted_after(2, patch)
         with pytest.raises(Killed):
             cells.run_cell(spec, data=held_out, echo=silent, run_dir=folder)
-    with pytest.raises(ValueError, match="hold no run yet"):
+    with pytest.raises(ValueError, match="holds a run already"):
         cells.run_cell(spec, data=held_out, echo=silent, run_dir=folder)
-    with pytest.raises(ValueError, match="with other epochs"):
+    with pytest.raises(ValueError, match="has other settings: epochs"):
         cells.run_cell(noisy_spec(epochs=5), data=held_out, run_dir=folder, resume=True)
     lines = []
     result = cells.run_cell(spec, data=held_out, echo=lines.append, run_dir=folder, resume=True)

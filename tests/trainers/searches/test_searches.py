@@ -56,7 +56,7 @@ def test_grids(searched):
         ("views=2.5", "such as views=1"),
     ],
 )
-def test_what_cannot_be_searched(searched, over, message):
+def test_settings_that_cannot_be_searched_are_rejected(searched, over, message):
     with pytest.raises(ValueError, match=message):
         grids(searched(over=over))
 
@@ -103,10 +103,10 @@ def test_cells_without_privacy_have_no_budget():
 
 def test_cells_whose_epsilon_does_not_hold_are_refused():
     printed = [c for c in registry.cells("ermis_table1") if c.reading == "as_printed"]
-    with pytest.raises(ValueError, match="epsilon that holds"):
+    with pytest.raises(ValueError, match="a valid epsilon"):
         search_spec(printed[0], over="learning_rate")
     claimed = ermis.spec("digits", "svi", 1.0, calibrated_by="zcdp")
-    with pytest.raises(ValueError, match="epsilon that holds"):
+    with pytest.raises(ValueError, match="a valid epsilon"):
         search_spec(claimed, over="learning_rate")
 
 

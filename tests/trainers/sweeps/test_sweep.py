@@ -149,7 +149,7 @@ def test_a_run_folder_of_unknown_settings_is_left_alone(place):
     (folder / "ledger").write_text("somebody's")
     assert place.sweep(trainer, TABLE[:1]) == 1
     assert trainer.trained == [] and (folder / "ledger").read_text() == "somebody's"
-    assert "Expected settings.json" in place.shown[-1]
+    assert "but no settings.json" in place.shown[-1]
     (folder / "ledger").unlink()
     assert place.sweep(trainer, TABLE[:1]) == 0
 
@@ -161,7 +161,7 @@ def test_a_run_folder_is_kept_until_there_is_a_record(place):
 
     assert place.sweep(forgetful, TABLE[:1]) == 1
     assert place.kept() == ["none-eps=inf-seed0"]
-    assert "Expected a record of none/eps=inf seed 0" in place.shown[-1]
+    assert "There is no record of none/eps=inf seed 0" in place.shown[-1]
 
     def other_settings(spec, run_dir, output_dir, **_):
         return types.SimpleNamespace(record=write(output_dir, changed(spec, momentum=0.5)))
@@ -170,11 +170,11 @@ def test_a_run_folder_is_kept_until_there_is_a_record(place):
     assert place.kept() == ["none-eps=inf-seed0"] and "momentum" in place.shown[-1]
 
 
-def test_a_run_that_another_sweep_has_finished_meanwhile_is_not_trained(place):
+def test_runs_finished_by_another_sweep_are_not_trained(place):
     trainer = Trainer(**{"none/eps=inf seed 0": lambda _, folder: write(folder, TABLE[1])})
     assert place.sweep(trainer) == 0
     assert trainer.trained == ["none/eps=inf seed 0", "layer/eps=1 seed 0"]
-    assert "none/eps=1 seed 0: done by another process meanwhile; 2 of 3 done" in place.text
+    assert "none/eps=1 seed 0: finished by another process; 2 of 3 done" in place.text
 
 
 @pytest.fixture
@@ -214,7 +214,7 @@ def test_a_run_that_another_process_trains_is_looked_at_again(place, other_proce
     trainer = Trainer(**{"layer/eps=1 seed 0": let_go})
     assert place.sweep(trainer) == 0
     assert trainer.trained == ["none/eps=1 seed 0", "layer/eps=1 seed 0", "none/eps=inf seed 0"]
-    assert "none/eps=inf seed 0: another process is training it; passed over" in place.shown[1]
+    assert "none/eps=inf seed 0: another process is training it; skipped" in place.shown[1]
     assert "Looking again at none/eps=inf seed 0." in place.text
 
 

@@ -50,13 +50,13 @@ def test_a_name_with_a_bracket_is_itself():
         (1, [""], "got ''"),
     ],
 )
-def test_what_makes_no_sense_is_refused(seeds, patterns, part):
+def test_invalid_arguments_are_rejected(seeds, patterns, part):
     with pytest.raises(ValueError, match=re.escape(part)):
         select(TABLE, seeds, patterns)
 
 
 @pytest.mark.parametrize("bits", range(16))
-def test_what_is_left_is_all_minus_what_is_done(place, bits):
+def test_remaining_runs_are_all_without_the_finished_ones(place, bits):
     """Whatever subset of records exists, and whatever others do."""
     runs = select(TABLE[:2], 2)
     recorded = [spec for index, spec in enumerate(runs) if bits >> index & 1]
@@ -80,7 +80,7 @@ def test_what_is_left_is_all_minus_what_is_done(place, bits):
     assert len(trainer.trained) == 4 - len(recorded) and place.shown[1:] == ["Look!"]
 
 
-def test_the_listing_names_seeds_times_and_records_with_other_settings():
+def test_listing_names_seeds_times_and_other_settings():
     runs = select(TABLE[:2], 3)
     records = [
         record_of(changed(TABLE[0], seed=0)),

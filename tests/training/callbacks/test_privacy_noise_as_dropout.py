@@ -119,7 +119,7 @@ def test_refused_training(compiled, match, data, private, cross_entropy):
 def test_refused_models(data, private, cross_entropy):
     model = private(network("learnt"))
     model.compile("sgd", cross_entropy)
-    with pytest.raises(ValueError, match="take public noise"):
+    with pytest.raises(ValueError, match="takes public noise"):
         model.fit(*data, verbose=0, callbacks=[PrivacyNoiseAsDropout()])
     plain = network()
     plain.compile("sgd", cross_entropy)

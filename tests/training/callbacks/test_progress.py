@@ -54,7 +54,7 @@ class TestProgress:
         self.prepared = file.getvalue().splitlines()[:2]
         return private, file.getvalue().splitlines()[2:]
 
-    def test_what_is_done_before_the_first_update(self, trained):
+    def test_preparation_is_shown_before_the_first_update(self, trained):
         private, _ = self.lines(trained)
         layers = len(private.model.layers)
         assert self.prepared[0] == f"verifying and tracing the update of {layers} layers"
@@ -69,7 +69,7 @@ class TestProgress:
         assert spent == sorted(spent) and spent[-1] == pytest.approx(private.ledger.epsilon(), 1e-3)
         assert spent[-1] >= private.ledger.epsilon()
 
-    def test_nothing_of_training_examples(self, trained):
+    def test_progress_shows_no_metric_of_training_examples(self, trained):
         _, lines = self.lines(trained)
         assert not any("loss" in line or "accuracy" in line for line in lines)
 

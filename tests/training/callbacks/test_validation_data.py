@@ -143,7 +143,9 @@ def test_rows_that_cannot_be_read_are_refused(rows, trained, data):
 
 @each("of", [lambda x: x[:, :3], lambda x: {"a": x, "b": x}])
 def test_rows_of_another_form_cannot_be_compared(of, trained, data):
-    with pytest.raises(ValueError, match="whether they are training rows too cannot be told"):
+    with pytest.raises(
+        ValueError, match="it cannot be checked whether they are also training rows"
+    ):
         trained().fit(*data, validation_data=(of(data[0]), data[1]), verbose=0)
 
 
@@ -172,7 +174,7 @@ class Evaluates(keras.callbacks.Callback):
         self.model.evaluate(*self.rows, verbose=0)
 
 
-def test_what_callbacks_evaluate_is_checked_too(trained, data):
+def test_data_that_callbacks_evaluate_are_checked(trained, data):
     x, y = data
     private = trained()
     options = {"steps_per_epoch": 1, "epochs": 1, "verbose": 0}

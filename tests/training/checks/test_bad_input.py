@@ -41,7 +41,7 @@ def test_settings_out_of_range_are_refused(settings, message, build, private):
 
 
 @pytest.mark.parametrize("model", [None, "lenet5", keras.layers.Dense])
-def test_what_is_no_keras_model_is_refused(model, private):
+def test_other_objects_are_not_accepted_as_models(model, private):
     with pytest.raises(ValueError, match="^Expected a keras.Model of Keras [23]"):
         private(model)
 
@@ -72,7 +72,7 @@ class TestPublicBatch:
     def test_beside_the_private_rows(self, fault, build, private, public, data, cross_entropy):
         rows, error, message = {
             "rank": (public[..., np.newaxis], ValueError, "shaped as the private ones"),
-            "kind": (public.astype(np.int64), TypeError, "one kind of number"),
+            "kind": (public.astype(np.int64), TypeError, "of one dtype"),
             "overlap": (np.concatenate([public, data[0][7:9]]), ValueError, "rows that are not"),
         }[fault]
         trained = private(build(norm="public_batch"), public_batch=rows)
@@ -168,11 +168,11 @@ LAYERS = {
     ),
     "activity": (
         lambda: keras.layers.Dense(2, activity_regularizer="l2"),
-        "no activity regularizer",
+        "has an activity regularizer",
     ),
     "activity_layer": (
         lambda: nested(keras.layers.ActivityRegularization(l1=0.1)),
-        "no activity regularizer",
+        "has an activity regularizer",
     ),
 }
 if not KERAS_3:
@@ -190,7 +190,7 @@ if not KERAS_3:
 
 class TestLayers:
     @pytest.mark.parametrize("name", LAYERS)
-    def test_that_mix_examples_are_refused_with_a_remedy(self, name, private):
+    def test_layers_that_mix_examples_are_rejected_with_a_remedy(self, name, private):
         make, message = LAYERS[name]
         layer = make()
 
@@ -327,7 +327,7 @@ class TestData:
         yield trained
         assert trained.ledger.updates == 0  # nothing was spent on what was refused
 
-    def test_of_another_size_than_planned(self, trained, data):
+    def test_data_of_another_size_than_planned_are_rejected(self, trained, data):
         x, y = data
         with pytest.raises(ValueError, match="num_examples=40, as in the plan, got 39"):
             trained.fit(x[:39], y[:39], verbose=0)
@@ -344,7 +344,7 @@ class TestData:
             trained.fit(**arrays, verbose=0)
 
     def test_without_targets(self, trained, data):
-        with pytest.raises(ValueError, match="Expected targets, got none"):
+        with pytest.raises(ValueError, match="There are no targets"):
             trained.fit(data[0], verbose=0)
 
     @pytest.mark.parametrize(
@@ -365,16 +365,18 @@ class TestData:
     @pytest.mark.parametrize("argument", ["y", "sample_weight"])
     def test_beside_poisson_batches(self, argument, trained, data):
         batches = poisson_batches(*data, expected_batch_size=10)
-        with pytest.raises(ValueError, match="inside of PoissonBatches"):
+        with pytest.raises(ValueError, match="PoissonBatches already hold y"):
             trained.fit(batches, verbose=0, **{argument: np.ones(40)})
 
     @pytest.mark.parametrize("kind", ["sequential", "subclassed"])
-    def test_nothing_to_train(self, kind, build, private, data, cross_entropy):
+    def test_models_without_trainable_variables_are_rejected(
+        self, kind, build, private, data, cross_entropy
+    ):
         model = build(kind)
         trained = private(model)
         model.trainable = False
         trained.compile("sgd", cross_entropy)
-        with pytest.raises(ValueError, match="^Expected a model with trainable variables, got one"):
+        with pytest.raises(ValueError, match="^The model has no trainable variables"):
             trained.fit(*data, verbose=0)
         assert trained.ledger.updates == 0
 

@@ -75,7 +75,7 @@ def test_is_trained_and_its_averages_stay(make, data, one_lot):
     np.testing.assert_array_equal([mean, variance], before[2:])
 
 
-def test_that_is_called_otherwise_later_is_refused(data):
+def test_normalisation_in_training_mode_later_is_rejected(data):
     model = own()
     private = made(model)
     model.live = True
@@ -104,7 +104,7 @@ def test_is_refused_where_nothing_is_proved(validate):
         made(nested(), validate=validate)
 
 
-def test_of_a_model_of_unknown_shapes_is_refused():
+def test_normalisation_in_a_model_of_unknown_shapes_is_rejected():
     with pytest.raises(ValueError, match="or always call it with training=False"):
         made(Own())
 

@@ -72,7 +72,7 @@ class TestRefused:
     @pytest.mark.parametrize(
         "monitor", ["loss", "accuracy", "auc_1", "nonfinite_gradients", "private_val_accuracy"]
     )
-    def test_what_is_computed_on_training_examples(self, monitor, make, check):
+    def test_monitors_of_training_examples_are_rejected(self, monitor, make, check):
         """A name is not enough: the callback that releases it has to be there."""
         callback = make(monitor)
         message = f"got {type(callback).__name__} with monitor='{monitor}'.*PrivateValidation"
@@ -134,7 +134,7 @@ class TestAllowed:
             [Third(None), Third(["loss"])],
         ],
     )
-    def test_nothing_is_recorded(self, callbacks, check):
+    def test_allowed_callbacks_record_nothing(self, callbacks, check):
         ledger = check(callbacks, validation_data_given=True)
         assert ledger.state.sentences("not_covered") == ledger.state.sentences("held_to_plan") == ()
 
@@ -147,7 +147,7 @@ class TestAllowed:
 class TestRecorded:
     @pytest.mark.parametrize("make", [EarlyStopping, Third, Stopping])
     @pytest.mark.parametrize("monitor", ["private_val_accuracy", "lr", "val_loss"])
-    def test_what_may_stop_holds_the_run_to_its_plan(self, monitor, make, check):
+    def test_callbacks_that_may_stop_charge_the_full_plan(self, monitor, make, check):
         ledger = check(
             [make(monitor), validation()], validation_data_given=True, validation_is_public=True
         )
@@ -218,7 +218,7 @@ class TestOrder:
             check(listed)
 
 
-def test_what_fit_refuses_leaves_the_ledger_as_it_was(build, private, data, cross_entropy):
+def test_rejected_calls_of_fit_leave_the_ledger_unchanged(build, private, data, cross_entropy):
     """Also where lots that nobody sampled would have voided the guarantee."""
     trained = private(build())
     trained.compile("sgd", cross_entropy)

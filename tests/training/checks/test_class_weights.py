@@ -36,12 +36,12 @@ def test_they_multiply_the_weights_of_examples_and_of_steps():
         ({0: 1.0, 1: 1.0}, LABELS, "weight for each class in the targets"),
         (WEIGHTS, np.zeros([4, 5, 1]), r"got shape \(4, 5, 1\)"),
         (WEIGHTS, (LABELS, LABELS), "targets of one output"),
-        (WEIGHTS, None, "Expected targets beside class_weight, got none"),
+        (WEIGHTS, None, "class_weight needs targets"),
         (WEIGHTS, np.array([0.5, 0, 1, 2]), "weight for each class in the targets"),
     ],
     ids=["from_one", "word", "too_few", "steps", "outputs", "none", "half"],
 )
-def test_what_keras_could_not_weigh_is_refused(weights, y, words):
+def test_invalid_class_weights_are_rejected(weights, y, words):
     with pytest.raises(ValueError, match=words):
         weights_by_class(weights, y, None)
 

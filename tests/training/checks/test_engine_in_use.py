@@ -110,9 +110,9 @@ def nonzero_squares(y, predictions):
 CASES = {
     "ctc": (words, ctc, "ctc_loss"),
     "ctc of Keras": (words, ctc_of_keras, "takes examples by index"),
-    "rows of several shapes": (Attending, nonzero_squares, "read tensors that are arguments"),
-    "kept keys": (Attending, squares, "read tensors that are arguments of its call"),
-    "kept keys in a loop": (Decoding, squares, "read tensors that are arguments of its call"),
+    "rows of several shapes": (Attending, nonzero_squares, "is not an argument"),
+    "kept keys": (Attending, squares, "is not an argument of its call"),
+    "kept keys in a loop": (Decoding, squares, "is not an argument of its call"),
 }
 
 
@@ -134,7 +134,7 @@ def made(model, loss, **settings):
 @pytest.mark.filterwarnings("ignore:Per-example")
 @pytest.mark.slow_cases("ctc of Keras", "kept keys", "rows of several shapes")
 @pytest.mark.parametrize("name", CASES)
-def test_what_book_keeping_cannot_take_is_summed_row_by_row(name):
+def test_models_beyond_book_keeping_use_per_example(name):
     make, loss, why = CASES[name]
     model = make()
     private = made(model, loss)
@@ -167,7 +167,7 @@ def test_what_book_keeping_cannot_take_is_summed_row_by_row(name):
 def test_an_engine_that_was_asked_for_is_kept(name):
     make, loss, why = CASES[name]
     private = made(make(), loss, engine="book_keeping")
-    with pytest.raises(ValueError, match=f"^(Expected|Per-example) .*{why}") as caught:
+    with pytest.raises(ValueError, match=f"^(Layer|Expected|Per-example) .*{why}") as caught:
         private.fit(*rows_of(), verbose=0)
     assert "\n" not in str(caught.value) and 'engine="per_example"' in str(caught.value)
     assert private.engine == "book_keeping" and private.ledger.updates == 0
@@ -189,7 +189,7 @@ def test_sampled_candidates_train():
     assert private.ledger.guarantee_holds and private.ledger.updates == 2
 
 
-def test_what_no_engine_takes_is_refused_and_the_engine_kept():
+def test_models_no_engine_supports_keep_the_engine():
     """Rows that are run apart still keep what a Python function saw of them."""
 
     def keeping(y, predictions):
@@ -236,7 +236,9 @@ def test_a_tensor_of_another_graph_is_refused_in_one_sentence():
     model.build((None, STEPS, FEATURES))  # in a graph
     private = made(model, squares)
     private.compile("sgd", squares)
-    with pytest.raises(ValueError, match="^Expected the model.* to compute in each call") as got:
+    with pytest.raises(
+        ValueError, match="^The model.* uses a tensor that an earlier call kept"
+    ) as got:
         private.fit(*rows_of(), verbose=0)
     assert "\n" not in str(got.value) and private.ledger.updates == 0
 
@@ -245,6 +247,6 @@ def test_a_tensor_of_another_graph_is_refused_in_one_sentence():
 def test_a_layer_that_runs_on_one_row_otherwise_is_run_apart():
     """Run again on a row, it uses what it has kept of all rows; run apart, it keeps nothing."""
     private = made(KeepingModel(clears=True), squares)
-    with pytest.warns(UserWarning, match="to run on one row of its arguments as on all of them"):
+    with pytest.warns(UserWarning, match="to run on a single row of its arguments"):
         private.fit(*rows_of(), verbose=0)
     assert private.engine == "per_example" and private.ledger.guarantee_holds

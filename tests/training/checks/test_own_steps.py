@@ -31,7 +31,7 @@ def test_are_refused_in_one_line_that_names_the_method(name, private, monkeypatc
     assert "\n" not in str(caught.value)
 
 
-def test_of_a_parent_or_of_the_object_are_found(private):
+def test_own_steps_of_a_parent_or_an_instance_are_found(private):
     class Child(subclass("train_step")):
         pass
 
@@ -52,7 +52,7 @@ def test_the_remedy_helps(private, data):
 
 
 @pytest.mark.slow
-def test_of_models_inside_do_no_harm(private, data):
+def test_own_steps_of_inner_models_are_allowed(private, data):
     """Keras does not call them either."""
     inside = functional(subclass("train_step"))
     trained = private(keras.Sequential([keras.Input((5,)), inside]))

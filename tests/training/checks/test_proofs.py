@@ -102,7 +102,7 @@ def test_the_statement_says_that_it_is_proved():
 
 @pytest.mark.slow_cases("position_embedding")
 @pytest.mark.parametrize("make", [position_embedding, with_tables])
-def test_as_many_positions_as_rows_are_proved_and_clipped(make):
+def test_models_with_as_many_positions_as_rows_are_verified(make):
     private = made(make())
     assert "verified from the graph" in fitted(private)
     assert 0.5 < moved(private) <= 1 + 1e-5
@@ -134,7 +134,7 @@ def frozen_coupling():
     return coupling, around(coupling)
 
 
-def test_what_is_unfrozen_before_fit_is_refused_in_fit():
+def test_layers_unfrozen_before_fit_are_rejected_in_fit():
     coupling, model = frozen_coupling()
     private = made(model, engine="book_keeping")
     coupling.trainable = True  # Keras reads it in compile
@@ -144,7 +144,7 @@ def test_what_is_unfrozen_before_fit_is_refused_in_fit():
 
 
 @pytest.mark.slow
-def test_what_is_unfrozen_between_two_fits_is_refused():
+def test_layers_unfrozen_between_two_fits_are_rejected():
     coupling, model = frozen_coupling()
     private = made(model, engine="book_keeping")
     fitted(private, epochs=1)
@@ -177,7 +177,7 @@ def without_rule():
     )
 
 
-def test_what_is_only_probed_is_refused_unless_that_is_asked_for():
+def test_randomized_check_alone_needs_validate_probe():
     with pytest.raises(ValueError, match="^Per-example independence of the model.* be verified"):
         made(without_rule(), engine="book_keeping")
     statement = fitted(made(without_rule(), validate="probe"))
@@ -277,7 +277,7 @@ class Counting(layers.Layer):
 
 
 @pytest.mark.parametrize("steps", [1, 2])
-def test_what_is_proved_is_what_is_trained(steps):
+def test_the_verified_trace_is_the_trained_one(steps):
     """Each trace of a step has one trace of the model, however many physical batches there are."""
     counting = Counting()
     private = compiled(made(around(counting)), steps_per_execution=steps)

@@ -142,7 +142,7 @@ def test_asked_for_by_name_it_is_refused_at_once_in_one_line(name):
 
 
 @pytest.mark.parametrize("engine", [None, "book_keeping", "per_example"])
-def test_what_no_engine_makes_sound_is_refused_by_all(engine):
+def test_models_that_keep_examples_are_rejected_by_all_engines(engine):
     with pytest.raises(ValueError, match="^Examples change state of the model.*keeping") as got:
         made(model_of(Keeping()), engine=engine)
     assert "\n" not in str(got.value)
@@ -151,7 +151,7 @@ def test_what_no_engine_makes_sound_is_refused_by_all(engine):
 @pytest.mark.quick_cases("Flipping-book_keeping")
 @pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
 @pytest.mark.parametrize("layer", [Counting, Flipping])
-def test_what_counts_the_physical_batches_is_trained(layer, engine, data, recwarn):
+def test_layers_that_count_physical_batches_train(layer, engine, data, recwarn):
     """Their number is public, and the count is that of a position."""
     private = made(model_of(layer()), engine=engine)
     private.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
@@ -195,7 +195,7 @@ def test_examples_that_meet_are_refused_and_not_run_apart():
             made(model_of(Centred()))
 
 
-def test_nothing_is_written_of_a_refused_model(tmp_path):
+def test_rejected_models_write_no_files(tmp_path):
     with pytest.raises(ValueError, match="^Examples change state"):
         made(model_of(Keeping()), run_dir=tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -299,7 +299,7 @@ class Late(keras.Model):
 def test_fit_refuses_unknown_shapes_before_the_ledger(data):
     private = made(Late(), engine="book_keeping")
     private.compile("sgd", "mse")
-    with pytest.raises(ValueError, match="^Expected variable .* read by 'other code'") as caught:
+    with pytest.raises(ValueError, match="^Variable .* is read by 'other code'") as caught:
         private.fit(data[0], data[0][:, :3], verbose=0)
     assert "\n" not in str(caught.value)
     assert private.ledger.updates == 0

@@ -159,7 +159,7 @@ class TestTheOneJudge:
 
     NOTHING = "per-example independence, which clipping requires, was not verified: "
 
-    def test_what_is_verified_needs_no_randomized_check(self, private, data, cross_entropy):
+    def test_verified_models_need_no_randomized_check(self, private, data, cross_entropy):
         for validate in (True, "probe"):
             said = statement_of(private(Choosy(), validate=validate), data, cross_entropy)
             assert "verified from the graph" in said and "NO GUARANTEE" not in said
@@ -178,14 +178,14 @@ class TestTheOneJudge:
             said = statement_of(private, data, cross_entropy)
         assert said.startswith("NO GUARANTEE")
         assert self.NOTHING + "the verification stopped at" in said
-        assert "the randomized check did not run to its end: unusual examples could not" in said
+        assert "the randomized check did not finish: unusual examples could not" in said
 
     def test_an_augmentation_that_it_cannot_repeat_is_no_guarantee(
         self, private, build, data, cross_entropy
     ):
         private = private(build("functional"), validate="probe", augmentation=random_view)
         said = statement_of(private, data, cross_entropy)
-        assert said.startswith("NO GUARANTEE") and "did not run to its end: it calls Python" in said
+        assert said.startswith("NO GUARANTEE") and "did not finish: it calls Python" in said
 
     def test_physical_batches_of_one_example_are_checked_too(self, private, data, cross_entropy):
         checked = private(Rooted(), validate="probe", engine="book_keeping", physical_batch_size=1)

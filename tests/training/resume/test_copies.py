@@ -136,9 +136,9 @@ def test_a_run_that_was_ended_makes_no_update(start, data, tmp_path):
     private.fit(*data, verbose=0, epochs=1)
     private.ledger.record(Finish())
     private.ledger.record(Finish())
-    with pytest.raises(BudgetExhaustedError, match="got a run that was ended, with 4 spent"):
+    with pytest.raises(BudgetExhaustedError, match="the run was ended, with 4 spent"):
         private.fit(*data, verbose=0)
-    with pytest.raises(BudgetExhaustedError, match="got a run that was ended, with 4 spent"):
+    with pytest.raises(BudgetExhaustedError, match="the run was ended, with 4 spent"):
         private.train_on_batch(data[0][:5], data[1][:5])
     expected = private.get_weights()
     private.ledger.close()

@@ -107,7 +107,7 @@ def check_no_noise_is_shared(releases):
 
 @pytest.mark.slow_cases("eager")
 @pytest.mark.parametrize("where", ["graph", "eager"])
-def test_no_two_releases_share_noise(begun, data, seen, tmp_path, where):
+def test_releases_never_share_noise(begun, data, seen, tmp_path, where):
     """Within an execution, after an interrupt, in a second fit, with old weights, after a crash."""
     private = begun(where)
     interrupt(private, data)

@@ -93,7 +93,7 @@ def test_a_restored_run_has_the_averages_that_the_optimizer_left(start, data, tm
     restored = start(tmp_path / "run", resume=True, optimizer=optimizer())
     assert restored.restore_run()
     np.testing.assert_array_equal(weights(restored), weights(trained))
-    assert "from elsewhere" not in restored.privacy_statement()
+    assert "unknown provenance" not in restored.privacy_statement()
 
 
 @pytest.mark.slow
@@ -124,7 +124,7 @@ def test_a_fiftieth_of_the_plan_lies_between_checkpoints(start, tmp_path, data, 
 
 
 @pytest.mark.slow
-def test_what_callbacks_go_by_is_brought_back(start, data, tmp_path):
+def test_state_of_callbacks_is_restored(start, data, tmp_path):
     """A run that is killed reduces its rate, and stops, as one that is let alone."""
     rng = np.random.default_rng(3)
     validation = rng.normal(size=(30, 5)).astype(np.float32), np.zeros(30, np.int64)
@@ -154,7 +154,7 @@ def test_what_callbacks_go_by_is_brought_back(start, data, tmp_path):
 
 @pytest.mark.quick_cases("shake256")
 @pytest.mark.parametrize("generator", ["philox", "shake256"])
-def test_no_secret_is_on_the_disk(start, data, tmp_path, monkeypatch, generator):
+def test_secrets_are_not_on_the_disk(start, data, tmp_path, monkeypatch, generator):
     """Neither what the operating system gave nor what the noise was drawn with."""
     drawn, real = [], secrets.token_bytes
     monkeypatch.setattr(
@@ -181,7 +181,7 @@ def test_a_run_that_ended_is_not_trained_further(start, data, tmp_path):
     again = start(tmp_path, resume=True)
     again.restore_run()
     np.testing.assert_array_equal(weights(again), expected)
-    with pytest.raises(BudgetExhaustedError, match="Expected updates to be left"):
+    with pytest.raises(BudgetExhaustedError, match="No updates are left"):
         again.fit(*data, verbose=0)
 
 
@@ -248,7 +248,9 @@ def test_an_engine_that_bounds_no_rounding_cannot_resume(start, build, tmp_path)
     ],
     ids=["clipping", "engine", "views", "optimizer"],
 )
-def test_what_no_guarantee_rests_on_may_change(start, crashed, data, tmp_path, settings):
+def test_settings_without_effect_on_the_guarantee_may_change(
+    start, crashed, data, tmp_path, settings
+):
     crashed(tmp_path, 8)
     again = start(tmp_path, resume=True, **settings)
     fresh = "optimizer" in settings
@@ -285,7 +287,7 @@ def test_another_model_is_refused(start, crashed, tmp_path, build):
     wider = build("functional", "public_batch")
     wider.layers[1].trainable = False
     start_ledger = read_ledger(tmp_path / "ledger.jsonl").updates
-    with pytest.raises(ValueError, match="do not fit this model: there is a trained weight"):
+    with pytest.raises(ValueError, match="do not fit this model: they have a trained weight"):
         start(tmp_path, resume=True, model=wider)
     assert read_ledger(tmp_path / "ledger.jsonl").updates == start_ledger
 
@@ -343,22 +345,22 @@ def test_a_damaged_checkpoint_is_passed_over(start, crashed, data, tmp_path, nam
         content = bytearray(file.read_bytes())
         content[len(content) // 2] ^= 4
         file.write_bytes(content)
-    with pytest.warns(UserWarning, match="damaged ones: checkpoint-00000006"):
+    with pytest.warns(UserWarning, match="are damaged: checkpoint-00000006"):
         again = start(tmp_path, resume=True, insecure_seed=1)
     assert again.ledger.state.position == 3
     again.fit(*data, verbose=0)
     assert (again.ledger.updates, again.ledger.state.position) == (12, 7)
 
 
-def test_no_checkpoint_left_is_an_error_that_says_what_was_spent(start, crashed, tmp_path):
+def test_missing_checkpoints_give_an_error_with_the_spent_budget(start, crashed, tmp_path):
     crashed(tmp_path, 8)
     for checkpoint in tmp_path.glob("checkpoint-*"):
         damage_half(checkpoint / "state.json")
-    with pytest.raises(ValueError, match="Expected a whole checkpoint .*counts 8 updates"):
+    with pytest.raises(ValueError, match="There is no intact checkpoint .*counts 8 updates"):
         start(tmp_path, resume=True)
     for checkpoint in tmp_path.glob("checkpoint-*"):
         shutil.rmtree(checkpoint)
-    with pytest.raises(ValueError, match="Expected a whole checkpoint .*got none"):
+    with pytest.raises(ValueError, match="There is no intact checkpoint .*Found: none"):
         start(tmp_path, resume=True)
 
 
@@ -397,7 +399,7 @@ def test_a_process_that_died_before_a_checkpoint_begins_anew(start, data, tmp_pa
 
 def test_two_processes_cannot_have_one_run(start, tmp_path):
     first = start(tmp_path)
-    with pytest.raises(BlockingIOError, match="Expected a ledger that no process has open"):
+    with pytest.raises(BlockingIOError, match="The ledger is in use already"):
         start(tmp_path, resume=True)
     first.ledger.close()
 
@@ -432,7 +434,7 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(start, data, tmp_path, monk
     full = start(folder, resume=True, insecure_seed=1)
     with (
         full_disk(monkeypatch),
-        pytest.raises(OSError, match="Expected to write a checkpoint to .*No space left"),
+        pytest.raises(OSError, match="Cannot write a checkpoint to .*No space left"),
     ):
         full.fit(*data, verbose=0)
     full.ledger.close()

@@ -124,12 +124,14 @@ def test_a_worker_has_a_ledger_in_memory_and_follows(process, tmp_path, build, p
     assert not (tmp_path / "run").exists()
 
 
-def test_what_processes_cannot_do_together_is_refused(process, data):
+def test_unsupported_calls_in_several_processes_are_rejected(process, data):
     one, _ = process(0)
     validation = PrivateValidation(*data, noise_multiplier=1.0)
-    with pytest.raises(ValueError, match="Expected no PrivateValidation in several processes"):
+    with pytest.raises(ValueError, match="PrivateValidation is not supported in several processes"):
         one.fit(*data, verbose=0, callbacks=[validation])
-    with pytest.raises(ValueError, match="Expected arrays or tfdpnorm.data.poisson_batches"):
+    with pytest.raises(
+        ValueError, match="in several processes needs arrays or tfdpnorm.data.poisson_batches"
+    ):
         one.train_on_batch(*data)
     assert one.ledger.updates == 0
 

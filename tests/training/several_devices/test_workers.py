@@ -144,7 +144,7 @@ def test_the_noise_is_drawn_once(start):
 
 
 @pytest.mark.slow
-def test_one_row_moves_the_sum_of_all_by_at_most_the_clipping_norm(start):
+def test_one_row_moves_the_sum_by_at_most_the_clipping_norm(start):
     settings = {"sums": True, "l2_norm_clip": 0.5, "physical_batch_size": 4}
     both, alone = start(2, **settings), start(1, **settings)
     ((alone,), both) = results(alone), results(both)

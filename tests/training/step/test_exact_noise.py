@@ -222,7 +222,7 @@ def test_cells_have_their_probabilities():
         assert stats.chisquare(np.bincount(cells % 8)).pvalue > 1e-9
 
 
-def test_what_is_not_finite_stays_so():
+def test_non_finite_sums_stay_non_finite():
     sums = tf.constant([np.nan, np.inf, -np.inf, 1.0])
     words = random_words(2, 2)
     (found,) = noised_on_grid(

@@ -18,7 +18,7 @@ def test_the_mean_is_over_the_examples_own_valid_steps():
     np.testing.assert_allclose(means, [1.5, 6.5, 0.0])
 
 
-def test_no_example_changes_what_another_is_divided_by():
+def test_examples_do_not_change_divisors_of_others():
     """A count over the batch would be released without noise, and is no loss of one example."""
     before = example_means(tf.constant(VALUES), tf.constant(MASK))
     for row in range(3):
@@ -29,7 +29,7 @@ def test_no_example_changes_what_another_is_divided_by():
         np.testing.assert_array_equal(after.numpy()[others], before.numpy()[others])
 
 
-def test_what_is_left_out_may_be_no_number():
+def test_masked_steps_may_be_nan():
     values = np.where(MASK, VALUES, np.nan).astype(np.float32)
     np.testing.assert_allclose(example_means(tf.constant(values), tf.constant(MASK)), [1.5, 6.5, 0])
 

@@ -105,7 +105,7 @@ def test_masks_with_engines(kind, engine, private, one_lot, step_sum):
 
 @pytest.mark.slow
 @pytest.mark.needs_tensorflow_privacy
-def test_what_cannot_be_vectorized_is_refused_before_the_ledger(private, capfd):
+def test_unvectorizable_models_are_rejected_before_the_ledger(private, capfd):
     model = masked_model(LAYERS.LSTM(3, return_sequences=True))
     trained = private(model, num_examples=ROWS, expected_batch_size=2, engine="tfp_model")
     trained.compile("sgd", LOSS)

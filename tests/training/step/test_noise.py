@@ -70,7 +70,7 @@ def test_a_draw_depends_on_key_update_and_variable_alone():
 
 
 @pytest.mark.parametrize("generator", GENERATORS)
-def test_no_number_is_drawn_for_two_tensors(generator):
+def test_tensors_never_share_random_numbers(generator):
     """Not at their ends either, whatever room they take. A large stddev has no two alike."""
     shapes = [(16,), (4, 8), (5,), (16,)]
     noise = GaussianNoise(insecure_seed=1, generator=generator)
@@ -113,7 +113,7 @@ class Interrupted(Exception):
 
 
 @pytest.mark.parametrize("how", ["eager", "graph", "loop", "xla"])
-def test_no_number_is_given_twice(how):
+def test_random_numbers_are_never_given_twice(how):
     """Whatever fails after a number was taken; nothing sets the counter back."""
     noise, given, fails = GaussianNoise(first_number=5), [], [False]
 

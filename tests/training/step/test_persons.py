@@ -216,20 +216,20 @@ class TestRefusals:
         return one
 
     def test_rows_of_nobody(self, trained, rows):
-        with pytest.raises(ValueError, match="Expected person=..., whose each row is"):
+        with pytest.raises(ValueError, match="needs person=..., the person of each row"):
             trained.fit(*rows[:2], verbose=0)
         dataset = tf.data.Dataset.from_tensor_slices(rows[:2]).batch(4)
         for data in ({"x": dataset}, {"x": dataset, "person": rows[2]}):
             with pytest.raises(ValueError, match="person"):
                 trained.fit(**data, verbose=0)
-        with pytest.raises(ValueError, match="Expected rows whose persons are known"):
+        with pytest.raises(ValueError, match="needs the person of each row"):
             trained.train_on_batch(*rows[:2])
         assert trained.ledger.updates == 0
 
     def test_persons_for_a_plan_of_rows(self, build, private, rows, cross_entropy):
         one = private(build(norm="layer"))
         one.compile("sgd", cross_entropy)
-        with pytest.raises(ValueError, match="Expected no person for a plan of rows"):
+        with pytest.raises(ValueError, match="person was passed, but the plan protects rows"):
             one.fit(rows[0][:40], rows[1][:40], person=rows[2][:40], verbose=0)
 
     def test_another_number_of_rows_or_persons(self, trained, rows):
@@ -269,5 +269,5 @@ class TestRefusals:
 
     def test_rows_that_are_joined_with_public_ones(self, build, of_persons, public):
         model = build(norm="public_batch", statistics="example")
-        with pytest.raises(ValueError, match="without most_per_person with statistics"):
+        with pytest.raises(ValueError, match="most_per_person is not supported with statistics"):
             of_persons(model, public_batch=public)

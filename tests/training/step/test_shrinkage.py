@@ -98,6 +98,6 @@ def test_only_the_pull_back_reads_shrunk_numbers(public, multiplier):
         np.testing.assert_allclose(gradient, (released[variable.ref()] + part) / 10, rtol=1e-4)
 
 
-def test_what_is_no_pull_back_is_refused():
+def test_invalid_pull_back_is_rejected():
     with pytest.raises(ValueError, match="pull_back to be one of .*'half'"):
         PublicBatch([[1.0], [2.0]], pull_back="half")

@@ -282,7 +282,7 @@ class TestRegularizers:
             only_in_training = False
 
         functional = keras.Sequential([keras.Input((5,)), Penalty(), keras.layers.Dense(3)])
-        with pytest.raises(ValueError, match="got add_loss"):
+        with pytest.raises(ValueError, match="uses add_loss"):
             private(functional)
 
         class Hidden(keras.Model):
@@ -298,6 +298,6 @@ class TestRegularizers:
             model.penalty.only_in_training = only_in_training
             trained = private(model)
             trained.compile("sgd", "mse")
-            with pytest.raises(ValueError, match="got add_loss"):
+            with pytest.raises(ValueError, match="uses add_loss"):
                 trained.fit(data[0], data[0][:, :3], verbose=0)
             assert trained.ledger.updates == 0, "it shows before anything is spent"

@@ -31,7 +31,7 @@ def network(hidden=True, **options):
 @pytest.mark.slow_cases("[!w]*", "weight-automatic", "*-per_layer")
 @pytest.mark.parametrize("clip", ["flat", "per_layer", "automatic"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_example_moves_the_sum_by_more_than_the_clip(
+def test_examples_move_the_sum_by_at_most_the_clipping_norm(
     kind, clip, data, private, one_lot, step_sum, cross_entropy
 ):
     """Each in turn, of rows of all sizes; the others draw what they drew."""

@@ -56,7 +56,7 @@ def flat_positions(x):
 
 
 class Contribution:
-    """What calls of a layer contribute to the per-example gradients of one variable.
+    """The contribution of a layer's calls to the per-example gradients of one variable.
 
     A subclass implements `instantiated`, and overrides what it can do at a lower cost. All its
     numbers are float32, float64 for float64 layers, whatever the layer computes in.

@@ -1,4 +1,4 @@
-"""Sums over rows, computed so that their rounding has a bound that the noise can pay for.
+"""Sums over rows, computed so that their rounding has a bound, which the noise is increased by.
 
 Clipping bounds what one row adds to the exact sum. In the computed one a row also changes the
 rounding of others (Casacuberta, Shoemate, Vadhan and Wagaman 2022). What it changes is bounded if
@@ -43,7 +43,7 @@ def rounded_sums(rows):
 
 
 def rounding_of(rows, additions):
-    """What rounding adds to the distance of two sums, if numbers go through so many additions."""
+    """How much rounding adds to the distance of two sums with this many additions."""
     return 2 * _error(rows, additions)
 
 

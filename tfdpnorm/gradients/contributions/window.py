@@ -42,7 +42,7 @@ class Window(NamedTuple):
         return found
 
     def under(self, padded, place, counts):
-        """The pixels that one place of the kernel goes over: [rows, *counts, channels].
+        """The pixels that one position of the kernel visits: [rows, *counts, channels].
 
         Args:
             padded: [rows, *sizes, channels], as `padded` returns it.

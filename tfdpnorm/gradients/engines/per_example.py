@@ -68,7 +68,7 @@ def check_connected(gradients, variables, unreached=None):
     Args:
         gradients: List of gradients, None for those that do not exist.
         variables: What they are by.
-        unreached: List that the variables without a gradient are added to; None to refuse them. If
+        unreached: List that the variables without a gradient are added to; None to reject them. If
             no variable has one they are rejected anyway: nothing would be trained.
 
     Raises:

@@ -32,7 +32,7 @@ class Engine:
         of_tensorflow_privacy: Whether tensorflow-privacy computes its sums. Those have plain
             `Clipping` and no bound on what rounding adds to the sensitivity (see
             `row_sums.rounded_sums`). Of other engines clipped_sum takes `unreached` (see
-            `tfdpnorm.gradients.per_example`); these refuse variables that the loss does not reach.
+            `tfdpnorm.gradients.per_example`); these reject variables that the loss does not reach.
     """
 
     name: str
@@ -77,13 +77,13 @@ class Engine:
         if rows_mix and not self.runs_rows_apart:
             raise ValueError(
                 f'Expected engine="per_example" with statistics="lot", got {self.name!r}, which '
-                "presumes that no example changes the gradient of another. Or use "
+                "assumes that no example changes the gradient of another. Or use "
                 'statistics_gradient="stop".'
             )
         if public_rows_per_example and self.one_pass:
             raise ValueError(
                 'Expected engine="per_example" with statistics="example", which runs the public '
-                f"rows anew for each example, got {self.name!r}."
+                f"rows once per example, got {self.name!r}."
             )
         if self.of_tensorflow_privacy and not clipping.is_plain:
             raise ValueError(

@@ -80,7 +80,7 @@ class GroupedConvolutionRule(BeforeActivationRule):
             raise refusal_of_engine(
                 f"Expected an input with {layer.rank} known sizes in the grouped convolution "
                 f"{layer.name!r}, got shape {tuple(inputs.shape)}",
-                'Give the model\'s input a full shape, or use engine="per_example".',
+                'Give the model\'s input its full shape, or use engine="per_example".',
             )
         return super().forward(layer, call, watch, inputs, *args, **kwargs)
 
@@ -115,7 +115,7 @@ def _kernel_gradients_of_groups(layer, images, b):
 
 @register_rule(keras.layers.DepthwiseConv1D, keras.layers.DepthwiseConv2D)
 class DepthwiseRule(BeforeActivationRule):
-    """Each channel has few weights, so that gradients are small beside the activations."""
+    """Each channel has few weights, so that gradients are small compared with the activations."""
 
     def applies(self, layer):
         return _is_one_operation(layer)

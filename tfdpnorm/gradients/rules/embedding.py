@@ -78,7 +78,7 @@ class LookupSum(Contribution):
         rows, ids = found // self._shape[0], found % self._shape[0]
         self._by_id = sums, rows, ids
         squares = sum_of_squares(sums)
-        # In float64: a row may have many ids, and small squares beside a large one would be lost.
+        # In float64: a row may have many ids, and small squares added to a large one would be lost.
         of_rows = tf.math.unsorted_segment_sum(
             tf.cast(squares, tf.float64), rows, size(self._ids, 0)
         )

@@ -48,10 +48,9 @@ class FallbackRule(Rule):
             of_examples = [i < first for i in range(len(flat))]
             if first > 1 or any(in_rows[first:]):
                 raise refusal_of_engine(
-                    f"Expected a call of layer {layer.name!r}, which has several arguments of "
-                    f"{count} entries and no gradient rule, within a tf.function whose arguments "
-                    "are the examples, got one in eager mode, where nothing says which of them are "
-                    "of the examples",
+                    f"Layer {layer.name!r} has no gradient rule and several arguments of {count} "
+                    "entries. It was called in eager mode, where it is unknown which of them "
+                    "belong to the examples",
                     'Use tf.function or run_eagerly=False, or engine="per_example".',
                 )
         pairs = list(zip(flat, of_examples, in_rows, strict=True))
@@ -59,7 +58,7 @@ class FallbackRule(Rule):
         if count is None or whole:
             # An input that is not split would let every row see all the others.
             raise refusal_of_engine(
-                f"Expected layer {layer.name!r} to take and give {count} rows, got inputs of "
+                f"Expected layer {layer.name!r} to take and return {count} rows, got inputs of "
                 f"shapes {whole or 'unknown'}"
             )
 
@@ -100,7 +99,7 @@ class FallbackRule(Rule):
 
 
 def _called(layer, call, inputs, args, kwargs):
-    """What a layer gives; rejected if it reads tensors that it is not given.
+    """A layer's outputs; rejected if it reads tensors that are not its arguments.
 
     They may be the rows of all examples, in an attribute that another layer has set, and the layer
     may cut them to as many as it has of its input: then each example would get the first one's.
@@ -111,15 +110,15 @@ def _called(layer, call, inputs, args, kwargs):
     read = read_since(count, (inputs, args, kwargs, masks, context_of_call()))
     if read:
         raise refusal_of_engine(
-            f"Expected layer {layer.name!r}, which has no gradient rule, to read tensors that are "
-            f"arguments of its call, got a read of {read[0].name!r}, which was computed before",
+            f"Layer {layer.name!r}, which has no gradient rule, reads {read[0].name!r}, which was "
+            "computed before and is not an argument of its call",
             'Pass it as an argument of the call, or use engine="per_example".',
         )
     return outputs
 
 
 def _called_again(layer, call, inputs, args, kwargs):
-    """Calls a layer on one row; rejects it if it fails there, as with what the first call kept."""
+    """Calls a layer on one row; rejects it if it fails there, as with values of an earlier call."""
     try:
         return _called(layer, call, inputs, args, kwargs)
     except Exception as error:  # whatever code of the user's raises
@@ -127,9 +126,9 @@ def _called_again(layer, call, inputs, args, kwargs):
             raise
         lines = str(error).strip().splitlines()
         raise refusal_of_engine(
-            f"Expected layer {layer.name!r}, which has no gradient rule, to run on one row of its "
-            f"arguments as on all of them, got {type(error).__name__}: "
-            f"{''.join(lines[-1:]).strip().rstrip('.')}, as where it uses what an earlier call has "
+            f"Expected layer {layer.name!r}, which has no gradient rule, to run on a single row "
+            f"of its arguments, got {type(error).__name__}: "
+            f"{''.join(lines[-1:]).strip().rstrip('.')}. It may use a value that an earlier call "
             "kept in an attribute",
             'Compute that in each call, or use engine="per_example".',
         ) from None
@@ -145,9 +144,9 @@ def _check_one_row(layer, outputs, gradients):
     fit = len(shapes) == len(expected)
     if not fit or not all(map(tf.TensorShape.is_compatible_with, shapes, expected)):
         raise refusal_of_engine(
-            f"Expected layer {layer.name!r} to give one row for one row of its arguments, got "
+            f"Expected layer {layer.name!r} to return one row for one row of its arguments, got "
             f"shapes {[tuple(s) for s in shapes]} for {[tuple(s) for s in expected]}, as if it "
-            "read rows that are no argument of its call"
+            "read rows that are not arguments of its call"
         )
 
 

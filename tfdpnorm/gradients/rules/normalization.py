@@ -62,7 +62,7 @@ class ScaleAndOffsetRule(Rule):
 
 
 def _without_scale_and_offset(layer, call, inputs, *args, **kwargs):
-    """What the layer gives without its scale and offset."""
+    """The layer's output without its scale and offset."""
     if isinstance(layer, _HAVE_NORMALIZED):
         return layer.normalized(inputs)
     if isinstance(layer, keras.layers.GroupNormalization):
@@ -103,7 +103,7 @@ class _GroupNormalized:
         if layer.center:
             beta = tf.cast(tf.convert_to_tensor(layer.beta), dtype)
         groups = channels if layer.groups == -1 else layer.groups
-        # XLA would compile anew for each size of images.
+        # XLA would compile again for each size of images.
         known = inputs.shape[1:].is_fully_defined()
         normalize, differentiate, self._position_sums = _COMPILED if known else _AS_THEY_ARE
 

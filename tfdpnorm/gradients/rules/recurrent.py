@@ -44,12 +44,12 @@ class _RecurrentRule(Rule):
             hs: h as the gates get it.
 
         Returns:
-            Pair of the new states and of what `recurrent_terms` needs to know of the step.
+            Pair of the new states and of the step's tensors for `recurrent_terms`.
         """
         raise NotImplementedError
 
     def recurrent_terms(self, cell, hs, kept, b):
-        """What the gradients by the recurrent kernel and bias are made of, for all steps at once.
+        """The factors of the gradients of the recurrent kernel and bias, for all steps at once.
 
         Args:
             cell: The Keras cell.
@@ -257,7 +257,7 @@ class TimeDistributedRule(WrapperRule):
             raise refusal_of_engine(
                 f"Expected a known number of steps in layer {layer.name!r}, got "
                 f"{type(inputs).__name__} of shape {tuple(shape)}",
-                'Give keras.Input the number, or use engine="per_example".',
+                'Pass the number to keras.Input, or use engine="per_example".',
             )
         return shape[1]
 

@@ -1,4 +1,4 @@
-"""What a gradient rule is, and the registry of rules by layer type."""
+"""The interface of gradient rules, and their registry by layer type."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RULES = {}
 
 
 class Rule:
-    """What book-keeping needs to know of a type of layer.
+    """The gradient rule of a type of layer, for book-keeping.
 
     The engine calls a rule twice: in the forward pass, to run the layer and to show the tensors z
     at which its weights enter (`forward`), and after the backward pass, to say from b = dloss/dz
@@ -50,11 +50,11 @@ class Rule:
         Args:
             layer: The layer.
             call: Its own call method.
-            watch: Function that marks a tensor z as one to differentiate by, and returns it. Every
-                path from the layer's weights to the loss must lead through such a z.
+            watch: Function that registers a tensor z to differentiate with respect to, and returns
+                it. Every path from the layer's weights to the loss must lead through such a z.
             inputs: Input of the layer.
-            *args: Whatever else the layer is called with.
-            **kwargs: Whatever it is called with by keyword.
+            *args: The layer's other arguments.
+            **kwargs: The layer's keyword arguments.
 
         Returns:
             Pair (output, remembered).

@@ -25,7 +25,7 @@ from tfdpnorm.layers import VariationalDropoutConv2D, VariationalDropoutDense
 
 
 class _Drawn(NamedTuple):
-    """What is remembered of a call that draws the pre-activations.
+    """The tensors cached from a call that draws the pre-activations.
 
     Attributes:
         inputs: [rows, ...], a.

@@ -155,7 +155,7 @@ class StandardizedConvolutionSum(ConvolutionSum):
         along_ones = tf.squeeze(tf.matmul(sums, b), 1)
         b *= self._standardization.scale
         grams = patch_grams(images, self._window), tf.matmul(b, b, transpose_b=True)
-        # Sums over a patch and over the positions are squared in what is removed.
+        # Sums over a patch and over the positions are squared in the removed part.
         terms = 4 * (self._shape[:-1].num_elements() + positions)
         removed = self._removed(along_ones, self._by_gain)
         return gram_norms(*grams, self._roundings, removed, terms)

@@ -83,7 +83,8 @@ def prove_training(
         y: Structure of `tf.TensorSpec` [P, ...].
         make_forward: Function of (x, mask) that gives the function from x to the predictions in
             training; None for a call of the model. It is run in the graph that is traced, before
-            any layer is watched: the place for a public pass. What it captures is taken for public.
+            any layer is watched: the place for a public pass. Tensors that it captures are assumed
+            to be public.
         **options: As in `prove_book_keeping`. With `rows_per_example`, x has so many rows for each
             example.
 
@@ -206,9 +207,9 @@ def _check_computed_alike(first, last, broadcast):
     if not computed_alike(first, last, broadcast):
         names = [layer.name for layer in broadcast]
         raise refusal_of_engine(
-            f"Expected a model that does the same with one output of {names} for all examples as "
-            "with a copy for each, got one that takes numbers from its shape",
-            'Take them from elsewhere, or use engine="per_example".',
+            f"The model reads numbers from the shape of the output of {names}, so that one output "
+            "for all examples and a copy for each do not give the same result",
+            'Do not read that shape, or use engine="per_example".',
         )
 
 
@@ -269,7 +270,7 @@ def _broadcast_layers(watched, losses, examples):
 
 
 def _claimed(kept):
-    """What claims are made of, a list of `Traced`, after a pass of book-keeping."""
+    """The tensors to verify, a list of `Traced`, after a pass of book-keeping."""
     gradients = iter(kept.gradients)
     found = [Traced("the losses", kept.losses, 1)]
     for tap in kept.calls:
@@ -281,10 +282,10 @@ def _claimed(kept):
             if b is None:
                 continue  # what this call gives here does not reach the loss
             reached = True
-            found.append(Traced(f"what {layer} gives", z, rows, len(found) + 1, tap))
-            found.append(Traced(f"the gradient by what {layer} gives", b, rows))
+            found.append(Traced(f"the output of {layer}", z, rows, len(found) + 1, tap))
+            found.append(Traced(f"the gradient with respect to the output of {layer}", b, rows))
         if reached:
-            what = f"what the rule of {layer} remembers"
+            what = f"the tensors that the rule of {layer} caches"
             found += [Traced(what, value, rows) for value in remembered_tensors(tap.remembered)]
     return found
 

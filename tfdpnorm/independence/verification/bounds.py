@@ -63,7 +63,7 @@ class Bounds:
             have no known shape, and for large ones.
         """
         if id(tensor) not in self._found:
-            self._found[id(tensor)] = None  # for whoever asks while it is looked for
+            self._found[id(tensor)] = None  # for calls that ask while it is looked for
             self._found[id(tensor)] = self._find(tensor)
         return self._found[id(tensor)]
 

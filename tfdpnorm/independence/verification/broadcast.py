@@ -36,7 +36,7 @@ def computed_alike(kept, others, layers):
 
 
 def _operations(kept, layers):
-    """What a pass is made of, a list: types of operations, and the values of constants."""
+    """The content of a pass, a list: types of operations, and the values of constants."""
     own = {id(layer) for layer in layers}
     left_out = {i for tap in kept.calls if id(tap.layer) in own for i in range(*tap.operations)}
     operations = enumerate(kept.losses.graph.get_operations())

@@ -1,7 +1,7 @@
 """Operations that write into the memory of their input, as within `tf.nn.ctc_loss`.
 
 Lemma. A verdict is on the value that an operation gives. Where another operation writes into that
-memory, whoever reads it later gets something else: nothing is known of any tensor of the graph. If
+memory, later readers of it get another value: nothing is known of any tensor of the graph. If
 no operation of it writes state either, its state is what it was before.
 """
 

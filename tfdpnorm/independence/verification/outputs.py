@@ -22,7 +22,7 @@ del rules  # imported to register the rules
 
 @dataclass(frozen=True)
 class Claim:
-    """What is claimed of one tensor, and what is known of it.
+    """The claim about one tensor, and the verdict on it.
 
     Attributes:
         what: What the tensor is, in words.
@@ -50,7 +50,7 @@ class Claim:
 
     def __str__(self):
         if self.holds:
-            return f"{self.what}: proved, {self.verdict}"
+            return f"{self.what}: verified, {self.verdict}"
         if self.reads_no_example:
             return f"{self.what}: reads no example"
         return f"{self.what}: expected {Rows(0, self.per_example)}, got {self.verdict}"
@@ -85,7 +85,7 @@ class Proof:
 
     @property
     def obstacle(self) -> str | None:
-        """What stopped the proof first, in words; None if nothing did."""
+        """The first obstacle to the verification, in words; None without one."""
         for claim in self.failed:
             return str(claim)
         return next(map(str, self.state_faults), None)
@@ -103,7 +103,7 @@ class Proof:
 
 
 class Found(NamedTuple):
-    """What a walk over a graph found: the list of verdicts, and the rest as in `Proof`."""
+    """The result of a walk over a graph: the list of verdicts, and the rest as in `Proof`."""
 
     verdicts: list
     state_faults: tuple

@@ -90,7 +90,7 @@ class Node:
         return single and rows.axis >= 0 and shape is not None and shape[rows.axis] == 1
 
     def shape(self, i):
-        """Static shape of input i, a tuple with None for what is not known; None without rank."""
+        """Static shape of input i, a tuple with None for unknown sizes; None without rank."""
         return static_shape(self.op.inputs[i])
 
     def rank(self, i):
@@ -129,7 +129,7 @@ class Node:
 
 
 def static_shape(tensor):
-    """Static shape of a tensor, a tuple with None for what is not known; None without rank."""
+    """Static shape of a tensor, a tuple with None for unknown sizes; None without rank."""
     shape = tensor.shape
     return None if shape.rank is None else tuple(shape.as_list())
 

@@ -1,4 +1,4 @@
-"""What is known of a tensor: on which of its axes the examples lie, if they lie apart at all."""
+"""Verdicts on tensors: the axis of the examples, if the tensor keeps them separate."""
 
 import dataclasses
 from typing import Any
@@ -83,7 +83,7 @@ FREE = Free()
 
 
 def join(one, other):
-    """What holds of a value that is one or the other; None if nothing does.
+    """The verdict on a value that is one or the other; None if there is none.
 
     A free tensor is of rows as well, if it has their shape (see `fits`): the caller has to see to
     that.

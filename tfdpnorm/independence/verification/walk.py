@@ -133,7 +133,7 @@ class Walk:
         return self._memory[key]
 
     def joined(self, op, index, one, other):
-        """What holds of output `index` of `op`, which is a value of one or of another verdict."""
+        """The verdict on output `index` of `op`, whose value has one of two verdicts."""
         found = join(one, other)
         if found is not None and (
             one == other or fits(found, static_shape(op.outputs[index]), self.examples)

@@ -11,7 +11,7 @@ def class_numbers(y):
         raise ValueError(f"Expected y of shape [rows] or [rows, classes], got {got}. {remedy}")
     if y.ndim == 2 and y.shape[1] > 1:
         if not np.all((y == 0) | (y == 1)) or not np.all((y != 0).sum(axis=1) == 1):
-            raise ValueError(f"Expected one-hot rows in y, got others. {remedy}")
+            raise ValueError(f"The rows of y are not one-hot. {remedy}")
         return y.argmax(axis=1)
     y = y.reshape(-1)
     if np.any(y < 0) or np.any(y != np.floor(y)):
@@ -23,20 +23,18 @@ def right_class(labels, predictions, from_logits):
     """Whether the class that a model chooses is the label, bool [rows]."""
     remedy = "Pass correct=, a function (y, predictions) -> bool [rows]."
     if not isinstance(predictions, np.ndarray) or predictions.ndim > 2:
-        raise ValueError(
-            f"Expected a model with one output [rows] or [rows, classes], got another one. {remedy}"
-        )
+        raise ValueError(f"The model does not have one output [rows] or [rows, classes]. {remedy}")
     scores = predictions.reshape(len(predictions), -1)
     if labels.max() >= max(2, scores.shape[1]):
         raise ValueError(
-            f"Expected class numbers below {max(2, scores.shape[1])}, as many as the model tells "
-            f"apart, got {labels.max()}. {remedy}"
+            f"Expected class numbers below {max(2, scores.shape[1])}, as many as the model "
+            f"distinguishes, got {labels.max()}. {remedy}"
         )
     if scores.shape[1] > 1:
         return scores.argmax(axis=1) == labels
     if from_logits is None:
         raise ValueError(
-            "Expected from_logits=True or False for a model with a single output, got None: "
-            "whether class 1 begins at 0 or at 0.5 cannot be told from numbers."
+            "Expected from_logits=True or False for a model with a single output, got None: the "
+            "outputs do not show whether class 1 begins at 0 or at 0.5."
         )
     return (scores[:, 0] > (0.0 if from_logits else 0.5)) == (labels == 1)

@@ -76,9 +76,8 @@ class PrivacyNoiseAsDropout(keras.callbacks.Callback):
     def on_train_begin(self, logs: dict | None = None) -> None:
         if getattr(self.model, "ledger", None) is None:
             raise ValueError(
-                "Expected a model from make_private(), got "
-                f"{type(self.model).__name__}. Outside of private training set "
-                "layer.noise_stddev yourself."
+                f"Expected a model from make_private(), got {type(self.model).__name__}. Outside "
+                "of private training, set layer.noise_stddev yourself."
             )
         self._layers = [
             x
@@ -87,7 +86,7 @@ class PrivacyNoiseAsDropout(keras.callbacks.Callback):
         ]
         if not self._layers:
             raise ValueError(
-                "Expected a model with layers that take public noise, got none. Use "
+                "The model has no layer that takes public noise. Use "
                 'tfdpnorm.layers.VariationalDropoutDense(units, noise="public").'
             )
         _check_optimizer(self.model.optimizer)

@@ -1,4 +1,4 @@
-"""Scalars for TensorBoard, by what the guarantee says of them."""
+"""Scalars for TensorBoard, grouped by whether the guarantee covers them."""
 
 from __future__ import annotations
 

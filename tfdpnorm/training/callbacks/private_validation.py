@@ -1,4 +1,4 @@
-"""Noisy looks at private validation data, each of them paid for in the ledger."""
+"""Noisy queries about private validation data, each of them charged to the ledger."""
 
 from __future__ import annotations
 
@@ -197,8 +197,8 @@ class PrivateValidation(keras.callbacks.Callback):
             asked = ledger.state.times_asked(self.name)
             if self.queries is not None and asked >= self.queries:
                 raise BudgetExhaustedError(
-                    f"Expected at most {self.queries} queries of {self.name}, got another one. "
-                    "Nothing was spent. Plan for more of them with queries=...."
+                    f"All {self.queries} planned queries of {self.name} are spent, and this one "
+                    "was not made. It cost nothing. Plan for more of them with queries=...."
                 )
             self._planned = self.queries or asked + 1
             answer = self._ask(ledger)
@@ -241,7 +241,7 @@ class PrivateValidation(keras.callbacks.Callback):
                 # An error would lose the epoch, and with it every attempt to resume the run.
                 warnings.warn(
                     f"{self.name} was asked for {self.queries} times, as often as planned, since "
-                    "epochs were repeated after a resumption. The remaining ones go without it.",
+                    "epochs were repeated after a resumption. The remaining epochs go without it.",
                     PrivacyWarning,
                     stacklevel=2,
                 )
@@ -264,14 +264,14 @@ class PrivateValidation(keras.callbacks.Callback):
         before = 0 if ledger.state.resumes else asked
         if before + coming > self.queries:
             raise BudgetExhaustedError(
-                f"Expected at most {self.queries} queries of {self.name}, got {coming} to come in "
+                f"Expected at most {self.queries} queries of {self.name}, got {coming} planned for "
                 f"this fit() after {before} before it. Nothing was spent. Plan for "
                 f"{before + coming} with queries=..., or ask less often with every=...."
             )
         return self.queries
 
     def _answer(self, ledger):
-        """What the ledger has for the present weights and these rows, or None.
+        """The ledger's answer for the present weights and these rows, or None.
 
         Of an answer that another process got there is no more than the update: a resumed run has
         the same weights there.
@@ -357,9 +357,9 @@ class PrivateValidation(keras.callbacks.Callback):
             one = slice(row, row + 1)
             if self._checked_correct(take(y, one), take(predictions, one))[0] != right:
                 raise PrivacyError(
-                    "Expected correct(y, predictions) to judge each row by itself, got another "
-                    f"answer for row {row} together with other rows than alone: one example could "
-                    "change the count by more than 1."
+                    "correct(y, predictions) does not judge each row by itself: its answer for row "
+                    f"{row} changes with the other rows. One example could then change the count "
+                    "by more than 1. Judge each row by its own target and prediction."
                 )
 
 

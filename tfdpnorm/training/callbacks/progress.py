@@ -1,4 +1,4 @@
-"""A line now and then: how far a private training is, and what it has spent."""
+"""Progress lines: how far a private training is, and the budget it has spent."""
 
 from __future__ import annotations
 

@@ -62,8 +62,8 @@ class WeightAverage(keras.callbacks.Callback):
         """The averages and their count, for checkpoints of a run; made at the first call."""
         if self._averages is not None and self._of() is not model:
             raise ValueError(
-                "Expected a WeightAverage for each model, got one that averaged the weights of "
-                "another, which would be among the averages. Make a new one."
+                "This WeightAverage holds an average of another model's weights, which would enter "
+                "this one's. Make a new WeightAverage for each model."
             )
         if self._averages is None:
             self._of = weakref.ref(model)

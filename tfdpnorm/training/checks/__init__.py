@@ -1,1 +1,1 @@
-"""What private training rejects, each with its remedy."""
+"""Checks of private training: every rejection comes with its remedy."""

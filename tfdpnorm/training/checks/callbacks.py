@@ -1,4 +1,4 @@
-"""What callbacks look at, and what that does to the guarantee."""
+"""The inputs of callbacks, and their effect on the guarantee."""
 
 import string
 import warnings
@@ -13,19 +13,19 @@ from tfdpnorm.privacy.state import check_queries_are_by_row
 from tfdpnorm.training.callbacks.privacy_tensorboard import PrivacyTensorBoard
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 
-# Functions of what is public or released anyway. A learning rate that was reduced by a released
+# Functions of public or released values. A learning rate that was reduced by a released
 # number is one, too.
 FREE = ("epsilon", "lr", "learning_rate")
 
 _REFUSED = {
     keras.callbacks.BackupAndRestore: (
-        "it would restore weights without what the ledger knows of them. Use make_private(..., "
+        "it would restore weights without their entries in the ledger. Use make_private(..., "
         "run_dir=RunDir(path, resume=True))"
     ),
     keras.callbacks.TerminateOnNaN: (
-        'it stops by "loss", which a single training example can turn to NaN. Leave it out: a '
-        "gradient that is not finite counts as zero, and the weights, which are noised, may be "
-        "looked at by any callback"
+        'it stops on "loss", which a single training example can turn to NaN. Leave it out: a '
+        "gradient that is not finite counts as zero, and any callback may inspect the weights, "
+        "which are noisy"
     ),
 }
 _LOGGERS = (
@@ -116,7 +116,7 @@ def _refuse(callback, free, validation_data_given):
             raise PrivacyError(f"{name} is not supported in private training: {reason}.")
     if getattr(callback, "load_weights_on_restart", False):
         raise PrivacyError(
-            f"Expected no load_weights_on_restart, got one in {name}: "
+            f"load_weights_on_restart of {name} is not supported in private training: "
             f"{_REFUSED[keras.callbacks.BackupAndRestore]}."
         )
     monitor = _monitored(callback)
@@ -131,8 +131,8 @@ def _refuse(callback, free, validation_data_given):
         )
     if not validation_data_given:
         raise ValueError(
-            f"Expected validation_data for {name} with monitor={monitor!r}, got none: it would "
-            "do nothing. Pass validation_data, or monitor a PrivateValidation callback."
+            f"Expected validation_data for {name} with monitor={monitor!r}, got none: the callback "
+            "would do nothing. Pass validation_data, or monitor a PrivateValidation callback."
         )
 
 
@@ -162,7 +162,7 @@ def _record(callback, ledger, free, public_validation):
 
 
 def _monitored(callback):
-    """The name of what a callback acts on, or None."""
+    """The name of the metric that a callback acts on, or None."""
     if isinstance(callback, keras.callbacks.ModelCheckpoint) and not callback.save_best_only:
         return None
     monitor = getattr(callback, "monitor", None)
@@ -170,5 +170,5 @@ def _monitored(callback):
 
 
 def _file_name_fields(checkpoint):
-    """What Keras fills into the names of a checkpoint's files, such as val_loss."""
+    """The metrics that Keras fills into the names of a checkpoint's files, such as val_loss."""
     return {field for _, field, _, _ in string.Formatter().parse(checkpoint.filepath) if field}

@@ -1,4 +1,4 @@
-"""The data that `fit` gets: what they have to be, and in which form they come."""
+"""Checks of the data that `fit` gets, and their conversion."""
 
 import numbers
 import warnings
@@ -59,9 +59,10 @@ def check_inputs(model, x):
     for spec, array in zip(tf.nest.flatten(inputs), tf.nest.flatten(x), strict=True):
         if array.dtype == object and spec.dtype != tf.string:
             raise TypeError(
-                f"Expected numbers for input {spec.name!r} of the model, got texts. Turn them into "
-                "ids before fit(): x = keras.layers.TextVectorization(vocabulary=...)(texts)."
-                "numpy(), with public words, or x = tfdpnorm.data.hash_tokens(texts, ...)."
+                f"Expected numbers for input {spec.name!r} of the model, got texts. Convert them "
+                "to ids before fit(): x = "
+                "keras.layers.TextVectorization(vocabulary=...)(texts).numpy(), with public words, "
+                "or x = tfdpnorm.data.hash_tokens(texts, ...)."
             )
 
 
@@ -76,8 +77,8 @@ def check_sample_weight(sample_weight):
     ):
         raise ValueError(
             "Expected sample_weight of shape [N], one number for each example, got weights by "
-            "output. Weigh the outputs by compile(loss_weights=...); for weights of both, put them "
-            "into y beside the targets, and let the loss multiply by them."
+            "output. Weight the outputs with compile(loss_weights=...); for weights of both, put "
+            "them into y next to the targets, and let the loss multiply by them."
         )
 
 
@@ -117,17 +118,16 @@ def rows_of_sequence(sequence, count):
         joined = tf.nest.map_structure(lambda *parts: np.concatenate(parts), *items)
     except (ValueError, TypeError) as error:
         raise ValueError(
-            f"Expected items of {type(sequence).__name__} that differ in the number of their rows "
-            f"alone, since its rows are sampled one by one, got others ({error}). Pad them to one "
-            "shape."
+            f"Expected items of {type(sequence).__name__} that differ only in their number of "
+            f"rows, since its rows are sampled one by one ({error}). Pad them to one shape."
         ) from None
     counts = {len(part) for part in tf.nest.flatten(joined)}
     if counts != {count}:
         got = " or ".join(map(str, sorted(counts)))
         raise PrivacyError(
             f"Expected {type(sequence).__name__} to give the {count} rows of the plan, got {got}. "
-            "If it leaves out a last, smaller item, have it give that, too; or plan with the "
-            "num_examples that it gives."
+            "If it leaves out a last, smaller item, let it return that, too; or plan with the "
+            "num_examples that it returns."
         )
     warnings.warn(
         f"The {len(items)} items of {type(sequence).__name__} are read once, into memory, and "
@@ -154,7 +154,7 @@ def _same(one, other):
 
 _NO_DATA = (list, tuple, dict, str, bytes, numbers.Number, np.generic, tf.Tensor, type(None))
 NO_TARGETS = (
-    "Expected targets, got none: pass y to fit(), to poisson_batches(), or batches (x, y). Where a "
+    "There are no targets. Pass y to fit() or to poisson_batches(), or pass batches (x, y). If the "
     "loss needs no targets, pass zeros."
 )
 
@@ -172,12 +172,12 @@ def check_person(x, person, plan):
         return
     if is_given:
         raise PrivacyError(
-            "Expected no person for a plan of rows, got one for each row. Plan with "
-            "most_per_person=..., and with num_examples and expected_batch_size that count persons."
+            "person was passed, but the plan protects rows. Plan with most_per_person=..., and "
+            "with num_examples and expected_batch_size that count persons."
         )
     raise PrivacyError(
-        f"Expected person=..., whose each row is, for a plan with most_per_person="
-        f"{plan.most_per_person}, got none. Pass it to fit() or to poisson_batches()."
+        f"A plan with most_per_person={plan.most_per_person} needs person=..., the person of each "
+        "row. Pass it to fit() or to poisson_batches()."
     )
 
 
@@ -185,13 +185,13 @@ def as_poisson_batches(x, y, sample_weight, plan, person=None):
     """Arrays and sources as `PoissonBatches`; those as they are; None for what we cannot sample.
 
     Raises:
-        ValueError: for targets, weights or persons beside `PoissonBatches`.
+        ValueError: for targets, weights or persons in addition to `PoissonBatches`.
     """
     if isinstance(x, PoissonBatches):
         if any(part is not None for part in (y, sample_weight, person)):
             raise ValueError(
-                "Expected y, sample_weight and person inside of PoissonBatches, got them beside "
-                "it. Pass them to poisson_batches()."
+                "PoissonBatches already hold y, sample_weight and person. Pass these to "
+                "poisson_batches()."
             )
         return x
     arrays = [t for t in tf.nest.flatten(x) if hasattr(t, "shape") and len(t.shape)]
@@ -231,9 +231,8 @@ def one_physical_batch(data, plan):
     """
     if plan.most_per_person is not None:
         raise PrivacyError(
-            "Expected rows whose persons are known, for a plan with most_per_person="
-            f"{plan.most_per_person}, got batches of rows. Use fit(x, y, person=...), with arrays "
-            "or a source."
+            f"A plan with most_per_person={plan.most_per_person} needs the person of each row, "
+            "which batches of rows do not have. Use fit(x, y, person=...), with arrays or a source."
         )
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
     count = tf.shape(tf.nest.flatten(x)[0])[0]
@@ -287,8 +286,8 @@ def warn_of_other_scale(public, private):
         word = "larger" if sizes[0] == larger else "smaller"
         warnings.warn(
             f"The public rows are more than {_FACTOR:g} times {word} than the private ones (root "
-            "mean square), as 0..255 are beside 0..1: bring both to one scale. This message "
-            "depends on the private data; keep it with them.",
+            "mean square), as with 0..255 compared with 0..1: bring both to one scale. This "
+            "message depends on the private data; keep it with them.",
             PrivacyWarning,
             stacklevel=6,
         )

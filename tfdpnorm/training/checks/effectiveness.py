@@ -15,7 +15,7 @@ _LEAST_NOISE = 0.65  # noise multiplier at which the noise counts twice as much 
 
 
 def warn_of_ineffective(model, plan, optimizer, stacklevel):
-    """Warns once of what keeps a private training from learning, as far as public numbers tell.
+    """Warns once of settings that keep a private training from learning, from public numbers.
 
     Args:
         model: The Keras model.
@@ -31,7 +31,7 @@ def warn_of_ineffective(model, plan, optimizer, stacklevel):
         warnings.warn(
             "The guarantee holds, but these settings may train badly: "
             + " ".join(found)
-            + " tfdpnorm.suggest(model, budget=..., num_examples=...) has others.",
+            + " tfdpnorm.suggest(model, budget=..., num_examples=...) suggests others.",
             PrivacyWarning,
             stacklevel=stacklevel + 1,
         )
@@ -42,8 +42,8 @@ def _of_lots(plan):
         return None
     return (
         f"Batches of {plan.expected_batch_size:g} are small: they need a noise multiplier of "
-        f"{plan.noise_multiplier:.2g}, and twice as large ones little more, for half the noise "
-        "in the mean."
+        f"{plan.noise_multiplier:.2g}, and batches twice as large need little more, for half the "
+        "noise in the mean."
     )
 
 
@@ -56,7 +56,7 @@ def _of_dropout(model):
     if not rates:
         return None
     names = ", ".join(f"{name} ({rate:g})" for name, rate in list(rates.items())[:3])
-    return f"Dropout, {names}, adds noise to gradients that have noise already."
+    return f"Dropout, {names}, adds noise to gradients that are noisy already."
 
 
 def _of_rate(model, plan, optimizer):

@@ -27,9 +27,9 @@ _FOREIGN = "sums by the engine {engine!r} of TensorFlow Privacy are not verified
 _NOT_RUN = "no training data were given"
 _MOST_EXAMPLES = 16  # of a randomized check
 _KEPT = (
-    "Expected the model, its loss and its augmentation to compute in each call what they use, got "
-    "a tensor that an earlier call has kept, in an attribute or a list, and that belongs to the "
-    "graph of that call. A model is called in several graphs: set the attribute again in each call."
+    "The model, its loss or its augmentation uses a tensor that an earlier call kept in an "
+    "attribute or a list, and that belongs to the graph of that call. A model is called in several "
+    "graphs: set the attribute again in each call."
 )
 _REMEDY = (
     "Let every layer treat each example separately: no moments, sorting, softmax, shifts or sizes "
@@ -37,15 +37,14 @@ _REMEDY = (
 )
 _PER_EXAMPLE = 'Or pass engine="per_example", which runs each example separately.'
 _PROBE_INSTEAD = (
-    'Or pass validate="probe" to go on with what the randomized check finds alone; the statement '
-    "then says so."
+    'Or pass validate="probe" to rely on the randomized check alone; the statement then says so.'
 )
 
 
 class IndependenceChecks:
     """Decides, before the first update, whether a run has per-example independence.
 
-    A run keeps its guarantee in three cases, which the statement tells apart:
+    A run keeps its guarantee in three cases, which the statement distinguishes:
 
     - the graph of the step was verified (engine "book_keeping");
     - each example's gradient is computed by itself, and no state changes ("per_example");
@@ -153,7 +152,7 @@ class IndependenceChecks:
             rows: P, the rows of a physical batch, or None.
 
         Returns:
-            Whether training goes on without a proof where there should be one.
+            Whether training continues unverified where verification is expected.
 
         Raises:
             ValueError: if it does not hold and had to.
@@ -179,10 +178,10 @@ class IndependenceChecks:
 
     def _rest_on_probe(self, why):
         if self._validate != "probe":
-            self._void(f'{why}; only validate="probe" goes on with the randomized check alone')
+            self._void(f'{why}; only validate="probe" continues with the randomized check alone')
         elif self._checked is None or self._checked.not_run:
             not_run = _NOT_RUN if self._checked is None else self._checked.not_run
-            self._void(f"{why}, and the randomized check did not run to its end: {not_run}")
+            self._void(f"{why}, and the randomized check did not finish: {not_run}")
         else:
             self._private.ledger.record(caveat("randomized_check_only", why=why))
 
@@ -217,7 +216,7 @@ def _in_its_own_words():
 
 
 def check_proof(proof, engine, validate):
-    """Returns whether a step may go on without a proof, and rejects it where it may not.
+    """Returns whether a step may run unverified, and rejects it where it may not.
 
     Args:
         proof: `tfdpnorm.independence.Proof`; None where the shapes of a batch are not known.
@@ -237,14 +236,14 @@ def _refusal_of(proof, engine):
     """The PrivacyError for a `Proof` that does not hold and had to, with the remedy."""
     if proof.state_faults:
         return PrivacyError(
-            f"Examples change state of the model: {proof.state_faults[0]}. It would be released "
-            f"without noise, or affect later examples. Remove it. {_PROBE_INSTEAD}"
+            f"Examples change state of the model: {proof.state_faults[0]}. This state would be "
+            f"released without noise, or affect later examples. Remove it. {_PROBE_INSTEAD}"
         )
     if engine.runs_rows_apart:
         return PrivacyError(
-            "Per-example independence of the augmentation, or of the statistics of rows, which see "
-            f"the whole batch, cannot be verified: {proof.obstacle}. Write that part with "
-            f"operations that keep the examples apart. {_PROBE_INSTEAD}"
+            "Per-example independence of the augmentation, or of the statistics of rows, which "
+            f"process the whole batch, cannot be verified: {proof.obstacle}. Write that part with "
+            f"operations that keep the examples separate. {_PROBE_INSTEAD}"
         )
     what = (
         "Per-example independence of the model, the loss and the augmentation cannot be verified "
@@ -254,7 +253,7 @@ def _refusal_of(proof, engine):
         return refusal_of_coupling(f"{what}. {_REMEDY} {_PER_EXAMPLE} {_PROBE_INSTEAD}")
     return refusal_of_engine(
         what,
-        'Use engine="per_example", which runs each example by itself, or write that part in '
-        f"operations that keep the examples apart. {_PROBE_INSTEAD}",
+        'Use engine="per_example", which runs each example by itself, or write that part with '
+        f"operations that keep the examples separate. {_PROBE_INSTEAD}",
         kind=PrivacyError,
     )

@@ -28,9 +28,9 @@ def check_metrics_are_outside(metrics, model):
     for metric in tf.nest.flatten(metrics):
         if isinstance(metric, keras.metrics.Metric) and id(metric) in inside:
             raise PrivacyError(
-                f"Expected metrics that are no part of the model, got {metric.name!r}, an "
-                "attribute of the model or of a layer: with the weights it would be saved what it "
-                f"counted of private examples. Pass a new one: metrics=[{type(metric).__name__}()]."
+                f"Metric {metric.name!r} is an attribute of the model or of a layer: its counts of "
+                "private examples would be saved with the weights. Pass a new metric: "
+                f"metrics=[{type(metric).__name__}()]."
             )
 
 
@@ -48,9 +48,8 @@ def checked_names(metrics, output_names):
     for name in names:
         if name in FREE or name.startswith("val_"):
             raise PrivacyError(
-                f"Expected metrics of other names than {', '.join(FREE)} and val_..., got one "
-                f"named {name!r}: a callback that monitors it would act on private examples. "
-                "Give it another name=...."
+                f"A metric is named {name!r}, and {', '.join(FREE)} and val_... are reserved: a "
+                "callback that monitors it would act on private examples. Give it another name=...."
             )
     return (*names, *(f"{output}_{name}" for output in output_names or () for name in names))
 
@@ -87,16 +86,16 @@ class MetricsApart:
         for op, handle in changed_by(current_graph().get_operations()[self._begin :]):
             if id(handle) not in own:
                 raise PrivacyError(
-                    f"Expected metrics that change no variable but their own, got {op.type} "
-                    f"{op.name!r}. What they see of private examples would be released, or change "
-                    "later updates, without noise. Keep it in a variable of the metric: "
-                    "self.add_weight(...) in a keras.metrics.Metric."
+                    f"A metric changes a variable that is not its own ({op.type} {op.name!r}). "
+                    "Data of private examples would be released, or change later updates, without "
+                    "noise. Keep them in a variable of the metric: self.add_weight(...) in a "
+                    "keras.metrics.Metric."
                 )
         for op in readers_before(handles, self._begin):
             raise PrivacyError(
-                "Expected a model and a loss that do not read what metrics keep of private "
-                f"examples, got {op.type} {op.name!r}, which does. It would change updates "
-                "without noise: remove it."
+                f"The model or the loss reads a variable of a metric ({op.type} {op.name!r}), "
+                "which holds data of private examples. It would change updates without noise: "
+                "remove the operation."
             )
 
 
@@ -132,9 +131,9 @@ def changes_no_variable(model, metrics=()):
     changed += [f"{op.type} {op.name!r}" for op, h in changed_by(operations) if id(h) not in own]
     if changed:
         raise PrivacyError(
-            f"Expected inference that changes no variable but those of metrics, got {changed[0]}. "
-            "What it keeps of examples would be released, or change later updates, without noise. "
-            "Remove the assignment from the model, the loss or the metric."
+            f"Inference changes a variable that does not belong to a metric: {changed[0]}. Data of "
+            "examples would be released, or change later updates, without noise. Remove the "
+            "assignment from the model, the loss or the metric."
         )
 
 

@@ -7,7 +7,7 @@ from tensorflow import keras
 from tfdpnorm.keras_compat.models import sublayers
 from tfdpnorm.privacy import BudgetExhaustedError
 
-# What a private model does in the place of the model that it wraps.
+# Methods that a private model has in place of those of the model that it wraps.
 _METHODS = (
     "train_step",
     "compute_loss",
@@ -45,11 +45,11 @@ def check_no_own_steps(model):
     if own:
         listed = ", ".join(f"{name}()" for name in own)
         raise ValueError(
-            f"Expected a model that Keras' own methods train, got {type(model).__name__} "
-            f"{model.name!r} with methods of its own, {listed}, which private training would not "
-            "call: it needs the gradient of each example. Make a model without them, such as "
-            "keras.Model(model.inputs, model.outputs), whose call() returns all that the loss "
-            "reads, and put what they compute into a loss that gives one value for each example."
+            f"{type(model).__name__} {model.name!r} overrides {listed}, which private training "
+            "would not call: it needs the gradient of each example. Make a model without them, "
+            "such as keras.Model(model.inputs, model.outputs), whose call() returns all that the "
+            "loss reads, and put what they compute into a loss that gives one value for each "
+            "example."
         )
 
 
@@ -66,8 +66,8 @@ def check_no_dynamic_layers(model):
         if getattr(layer, "dynamic", False):
             raise ValueError(
                 f"Expected layers that run in a graph, got {type(layer).__name__} {layer.name!r} "
-                "with dynamic=True. If its call() holds operations of TensorFlow alone, leave "
-                "dynamic=True out; otherwise write it in them."
+                "with dynamic=True. If its call() uses only TensorFlow operations, leave "
+                "dynamic=True out; otherwise rewrite it with them."
             )
 
 
@@ -91,12 +91,12 @@ def check_ready(ledger, *, process, is_compiled):
         )
     state = ledger.state
     if state.remaining_updates < 1:
-        ended = "a run that was ended, with " if state.is_finished else ""
+        ended = "the run was ended, with " if state.is_finished else ""
         lost = f", {state.lost_updates} of them lost by crashes" if state.lost_updates else ""
         raise BudgetExhaustedError(
-            f"Expected updates to be left, got {ended}{ledger.updates} spent of "
-            f"{ledger.plan.steps} planned{lost}. Evaluate or save the model; the cost of a new "
-            "plan on the same data adds to the epsilon of this run."
+            f"No updates are left: {ended}{ledger.updates} spent of {ledger.plan.steps} "
+            f"planned{lost}. Evaluate or save the model; the cost of a new plan on the same data "
+            "adds to the epsilon of this run."
         )
     if not is_compiled:
         raise RuntimeError(

@@ -1,4 +1,4 @@
-"""What private training rejects, each with its remedy."""
+"""Checks of the settings of private training: every rejection comes with its remedy."""
 
 import math
 import os
@@ -125,8 +125,8 @@ def check_no_auto_clustering():
     found = _AUTO_CLUSTERING.search(os.environ.get("TF_XLA_FLAGS", ""))
     if found:
         raise ValueError(
-            f"Expected TF_XLA_FLAGS without {found[1]}, got {found[0].strip()}: it is then unknown "
-            "which parts of a private step XLA compiles. Remove it from the environment, and pass "
+            f"Expected TF_XLA_FLAGS without {found[1]}, got {found[0].strip()}: with it, XLA may "
+            "compile unknown parts of a private step. Remove it from the environment, and pass "
             "jit_compile=True to compile() instead."
         )
 
@@ -137,7 +137,7 @@ _NOISE_RANGE = (1e-30, 1e30)
 
 
 def check_float32(plan):
-    """Rejects clipping norms and noise that float32 cannot represent beside gradients.
+    """Rejects clipping norms and noise that float32 cannot represent together with gradients.
 
     Raises:
         ValueError: with what was expected.
@@ -178,8 +178,8 @@ def check_budget_share(share, layers, mode):
     if mode in ("example", "lot"):
         raise ValueError(
             f"NoisedBatchNormalization is not supported together with statistics={mode!r}, which "
-            f"runs public rows among the private ones (layer {layers[0].name!r}). Use one kind of "
-            "normalisation."
+            f"runs public rows together with the private ones (layer {layers[0].name!r}). Use one "
+            "kind of normalisation."
         )
 
 
@@ -195,13 +195,13 @@ def check_views(views, mode):
     """
     if views.rows_per_person is not None and mode in ("example", "lot"):
         raise ValueError(
-            f'Expected a plan without most_per_person with statistics="{mode}", which joins each '
-            'row with the public rows, got one. Use statistics="public" or "blend".'
+            f'most_per_person is not supported with statistics="{mode}", which joins each row with '
+            'the public rows. Use statistics="public" or "blend".'
         )
     if not views.are_rows and mode in ("example", "lot"):
         raise ValueError(
-            f'Expected no augmentation with statistics="{mode}", which joins each example with the '
-            'public rows, got one. Use statistics="public" or "blend".'
+            f'Augmentation is not supported with statistics="{mode}", which joins each example '
+            'with the public rows. Use statistics="public" or "blend".'
         )
 
 
@@ -225,7 +225,7 @@ def check_private_data(batches, plan, public_batch, model):
         except (ValueError, TypeError):
             raise ValueError(
                 "Expected a public_batch of as many arrays as x, in the same structure, got "
-                f"{type(public_batch).__name__} beside {type(batches.x).__name__}."
+                f"{type(public_batch).__name__} for {type(batches.x).__name__}."
             ) from None
         _check_axes(model, batches.x)
         # Lists to it are rows, not inputs.
@@ -263,9 +263,8 @@ def check_same_variables(compiled, present):
     changed = [name for key, name in (then | now).items() if (key in then) != (key in now)]
     if changed:
         raise ValueError(
-            "Expected the trainable variables that the model was compiled with, got others: "
-            f"{', '.join(map(repr, changed[:5]))} were frozen or thawed since. Call compile() of "
-            "the private model again."
+            "The set of trainable variables changed after compile(): "
+            f"{', '.join(map(repr, changed[:5]))}. Call compile() of the private model again."
         )
 
 
@@ -280,8 +279,8 @@ def check_something_trains(trained):
     """
     if trained is not None and not trained:
         raise ValueError(
-            "Expected a model with trainable variables, got one without any. Set trainable=True of "
-            "the layers that are to be trained, and call compile() of the private model again."
+            "The model has no trainable variables. Set trainable=True on the layers to train, and "
+            "call compile() of the private model again."
         )
 
 

@@ -36,12 +36,12 @@ class ClassNumbers(NamedTuple):
 def check_targets(losses, outputs, targets):
     """Rejects one-hot targets for a sparse loss, labels for a dense one, and labels out of range.
 
-    TensorFlow would refuse these within a step, and show labels. Labels that are read on demand are
+    TensorFlow would reject these within a step, and show labels. Labels that are read on demand are
     not looked at.
 
     Args:
         losses: List of Keras losses, None for outputs without one.
-        outputs: List of what the model gives, tensors or specs, as long.
+        outputs: List of the model's outputs, tensors or specs, as long.
         targets: List of arrays [N, ...]; nothing is checked if it is not as long.
 
     Returns:
@@ -64,7 +64,7 @@ def _check(loss, shape, target):
     classes = shape[-1]
     if classes is None or classes < 2:
         return None
-    given = f"got y of shape {['N', *target.shape[1:]]} beside outputs of shape "
+    given = f"got y of shape {['N', *target.shape[1:]]} and outputs of shape "
     given += f"{['N', *shape[1:]]}"
     by_class = target.ndim == len(shape) and target.shape[-1] == classes
     if _is(loss, _SPARSE):
@@ -90,9 +90,8 @@ def _check(loss, shape, target):
 def _check_range(labels, expected):
     if np.any(expected.are_wrong(labels)):
         raise ValueError(
-            f"Expected class numbers in [0, {expected.classes}), as many as the model has outputs, "
-            "got some outside. Number the classes from 0, or give the last layer an output for "
-            "each."
+            f"Some class numbers are outside of [0, {expected.classes}), as many as the model has "
+            "outputs. Number the classes from 0, or give the last layer an output for each."
         )
 
 
@@ -140,9 +139,9 @@ def weights_by_class(class_weight, y, sample_weight):
     _check_signs(class_weight)
     if y is None:
         raise ValueError(
-            "Expected targets beside class_weight, got none. Pass arrays x and y; or weigh the "
-            "examples, by sample_weight of poisson_batches() or by examples (x, y, sample_weight) "
-            "of a source."
+            "class_weight needs targets, and there are none. Pass arrays x and y; or weight the "
+            "examples, with sample_weight of poisson_batches() or with examples (x, y, "
+            "sample_weight) of a source."
         )
     if tf.nest.is_nested(y) and not isinstance(y, list):
         raise ValueError(
@@ -173,7 +172,7 @@ def weights_by_class(class_weight, y, sample_weight):
 def _check_signs(class_weight):
     """Rejects weights below 0, and those that are not finite in float32, by class.
 
-    Not later, of examples: what is said of their weights tells their labels.
+    Not later, for examples: a message about their weights would reveal their labels.
     """
     most = np.finfo(np.float32).max
     wrong = {i: w for i, w in class_weight.items() if not 0 <= w <= most}

@@ -1,1 +1,1 @@
-"""What a run keeps on the disk, so that it can be resumed."""
+"""Files of a run, from which it can be resumed."""

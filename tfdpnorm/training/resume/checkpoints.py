@@ -74,9 +74,8 @@ def save_checkpoint(path, updates, tail, model, variables, *, callbacks, physica
     except (OSError, tf.errors.OpError) as error:
         shutil.rmtree(partial, ignore_errors=True)
         raise OSError(
-            f"Expected to write a checkpoint to {final}, got: {files.reason(error)}. The "
-            "checkpoint before it and the ledger are whole: repair the folder, then resume with "
-            "resume=True (--resume)."
+            f"Cannot write a checkpoint to {final}: {files.reason(error)}. The previous checkpoint "
+            "and the ledger are intact: repair the folder, then resume with resume=True (--resume)."
         ) from error
     for old in checkpoint_folders(path)[_KEPT:]:
         shutil.rmtree(old, ignore_errors=True)
@@ -102,8 +101,8 @@ def last_whole_state(path):
             continue
         if damaged:
             warnings.warn(
-                f"Expected whole checkpoints in {path}, got damaged ones: {', '.join(damaged)}. "
-                f"Resuming from {folder.name}.",
+                f"Some checkpoints in {path} are damaged: {', '.join(damaged)}. Resuming from "
+                f"{folder.name}.",
                 stacklevel=6,
             )
         return state, damaged
@@ -151,7 +150,7 @@ def restore_weights(path, state, model):
 def described_weights(model):
     """The model's weights as JSON can hold them: one line of text for each.
 
-    Names are left out: Keras numbers them anew in each process.
+    Names are left out: Keras numbers them again in each process.
     """
     trained = {id(v) for v in trainable_variables(model)}
     return [
@@ -161,7 +160,7 @@ def described_weights(model):
 
 
 def _described(of, variables):
-    """What a group of variables has to share with one that was saved; as JSON gives it back."""
+    """The description that a group of variables shares with a saved one, as read from JSON."""
     shapes = [f"{list(v.shape)} {v.dtype.name}" for v in variables]
     return json.loads(json.dumps([of, shapes]))
 
@@ -183,7 +182,7 @@ def _whole_state(folder):
             raise ValueError(f"{name} is not what was written")
     lines, checksum = state["ledger"]
     if not isinstance(lines, int) or not isinstance(checksum, str):
-        raise ValueError(f"{_STATE} has no place in the ledger")
+        raise ValueError(f"{_STATE} has no position in the ledger")
     if not all(isinstance(line, str) for line in state["weights"]):
         raise ValueError(f"{_STATE} has no weights")
     if folder.name != f"checkpoint-{state['updates']:08d}" or not state["files"]:
@@ -192,7 +191,7 @@ def _whole_state(folder):
 
 
 def _seal(state):
-    """A digest of a state, by which one that was damaged is told from what was written."""
+    """A digest of a state, which shows whether it was damaged since it was written."""
     return hashlib.sha256(json.dumps(state, sort_keys=True).encode()).hexdigest()
 
 

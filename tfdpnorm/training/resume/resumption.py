@@ -13,7 +13,7 @@ from tfdpnorm.keras_compat.training import (
 )
 from tfdpnorm.training.resume.run_folder import write_statement
 
-_CHECKPOINTS = 50  # of a whole run, if nobody says how many
+_CHECKPOINTS = 50  # of a whole run, by default
 
 
 class WithoutRunFolder:
@@ -115,7 +115,7 @@ class Resumption(WithoutRunFolder):
         return Checkpointing(private, self._folder, callbacks, self._every, self._is_resumed)
 
 
-# What the callbacks of Keras remember from epoch to epoch.
+# The state of Keras' callbacks from epoch to epoch.
 _MEMORIES = {
     keras.callbacks.EarlyStopping: ("wait", "best", "best_epoch"),
     keras.callbacks.ReduceLROnPlateau: ("wait", "cooldown_counter", "best"),
@@ -150,7 +150,7 @@ class Checkpointing(keras.callbacks.Callback):
         self._rates = []  # Those within the epoch that training begins in.
 
     def restore(self):
-        """Restores what fits of the folder's checkpoint; warns of what does not.
+        """Restores the matching parts of the folder's checkpoint; warns of the others.
 
         Raises:
             ValueError: if the weights do not fit the model.
@@ -162,8 +162,8 @@ class Checkpointing(keras.callbacks.Callback):
             left.append("EarlyStopping, ReduceLROnPlateau and ModelCheckpoint")
         if left:
             warnings.warn(
-                f"Expected the optimizer and the callbacks that {self._folder.path} was trained "
-                f"with, got others: training goes on without what was saved of {', '.join(left)}. "
+                f"The optimizer or the callbacks differ from those that {self._folder.path} was "
+                f"trained with: training continues without the saved state of {', '.join(left)}. "
                 "The guarantee is the same.",
                 stacklevel=5,
             )
@@ -225,7 +225,7 @@ class Checkpointing(keras.callbacks.Callback):
         return [callback for callback in self._callbacks if isinstance(callback, tuple(_MEMORIES))]
 
     def _memories(self):
-        """What the checkpoint has for the callbacks that remember; None if it is of others."""
+        """The checkpoint's state of stateful callbacks; None if it belongs to others."""
         memories = self._folder.checkpoint["callbacks"]
         names = [_name(callback) for callback in self._with_memory()]
         return memories if names == [memory["class"] for memory in memories] else None

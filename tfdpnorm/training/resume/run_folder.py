@@ -75,7 +75,7 @@ class RunFolder:
     Args:
         path: Folder; made if absent.
         plan: `tfdpnorm.privacy.PrivacyPlan`.
-        settings: Dict of what else the guarantee rests on and must not change.
+        settings: Dict of further settings that the guarantee depends on and must not change.
         resume: Whether to resume the run that the folder holds, if any.
 
     Attributes:
@@ -156,8 +156,8 @@ class RunFolder:
         for old, new in zip(*([*lines, "nothing"] for lines in both), strict=False):
             if old != new:
                 raise ValueError(
-                    f"The weights in {self.path} do not fit this model: there is {old} there where "
-                    f"this one has {new}. Build the same model, or name another run_dir."
+                    f"The weights in {self.path} do not fit this model: they have {old} where the "
+                    f"model has {new}. Build the same model, or name another run_dir."
                 )
         checkpoints.restore_weights(self.path, self.checkpoint, model)
 
@@ -169,8 +169,8 @@ class RunFolder:
         if self.ledger.updates == 0 and not damaged:
             return None  # The run died before its first checkpoint, hence before its first update.
         raise PrivacyError(
-            f"Expected a whole checkpoint in {self.path}, whose ledger counts "
-            f"{self.ledger.updates} updates (epsilon {ceil_text(self.ledger.epsilon())}), got "
+            f"There is no intact checkpoint in {self.path}, whose ledger counts "
+            f"{self.ledger.updates} updates (epsilon {ceil_text(self.ledger.epsilon())}). Found: "
             f"{', '.join(damaged) or 'none'}. Restore it from a copy, or name another run_dir; the "
             "epsilons of several runs on the same data add up."
         )
@@ -215,7 +215,7 @@ def write_statement(folder, private):
 
 
 def note_place(ledger):
-    """Notes where a ledger file is, for `may_be_copy`, in a file beside it.
+    """Notes where a ledger file is, for `may_be_copy`, in a file next to it.
 
     Not in the ledger itself, which is released: numbers of files are given in order, and that of a
     search's winner would tell how many trials there may have been before it.

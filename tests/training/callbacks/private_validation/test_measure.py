@@ -26,7 +26,7 @@ def test_asks_once_and_is_charged(trained, data):
     assert abs(first - right) < 5 * 5.0 / 40 and (40 * first) == pytest.approx(round(40 * first))
 
 
-def test_no_more_than_planned(trained, data):
+def test_queries_beyond_the_plan_are_rejected(trained, data):
     validation = PrivateValidation(data[0] + 1, data[1], noise_multiplier=5.0, queries=1)
     validation.measure(trained)
     trained.fit(*data, verbose=0, epochs=1)

@@ -23,7 +23,7 @@ class TestNoise:
         assert np.std(draws) == pytest.approx(math.sqrt(25 + 1 / 12), rel=5 / math.sqrt(40000))
         assert np.mean(np.abs(draws) <= 5) == pytest.approx(math.erf(5.5 / 5 / 2**0.5), abs=0.02)
 
-    def test_no_seed_repeats_it(self, build, private, fit, validation):
+    def test_seeds_do_not_repeat_validation_noise(self, build, private, fit, validation):
         histories = []
         for _ in range(2):
             keras.utils.set_random_seed(3)

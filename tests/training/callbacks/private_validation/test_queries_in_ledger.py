@@ -135,7 +135,7 @@ class TestQueriesPlanned:
         validate = PrivateValidation(*validation, noise_multiplier=1.0, queries=4)
         fit(trained, [validate], epochs=2)
         fit(trained, [validate], epochs=3, initial_epoch=2)
-        with pytest.raises(BudgetExhaustedError, match="2 to come in this fit.* after 3 before"):
+        with pytest.raises(BudgetExhaustedError, match="2 planned for this fit.* after 3 before"):
             fit(trained, [validate])
         assert (trained.ledger.updates, trained.ledger.state.queries()) == (12, 3)
         fit(trained, [validate], epochs=1)

@@ -110,7 +110,7 @@ def _tile(node):
 
 @rule("Shape", "ShapeN", "Size", "Rank")
 def _shape(node):
-    """The shape of what is free or of rows is free, by definition."""
+    """The shape of a tensor that is free, or of rows, is free by definition."""
     if any(isinstance(v, ListOf) for v in node.verdicts):
         return node.mixed("is the size of a list")
     return FREE
