@@ -40,7 +40,7 @@ def test_settings_out_of_range_are_refused(settings, message, build, private):
         private(build(), **settings)
 
 
-@pytest.mark.parametrize("model", [None, "lenet5", keras.layers.Dense])
+@pytest.mark.parametrize("model", [None, 5, keras.layers.Dense])
 def test_other_objects_are_not_accepted_as_models(model, private):
     with pytest.raises(ValueError, match="^Expected a keras.Model of Keras [23]"):
         private(model)
