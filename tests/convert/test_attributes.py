@@ -134,7 +134,7 @@ def test_a_file_that_could_not_be_loaded_again_is_not_written(make, batch_norm, 
 def test_a_wrapper_is_known_as_far_as_its_config_goes():
     # Keras writes no package into the configs that wrappers have.
     converted, _ = convert_model(by_step(), "group", custom_objects={"OfStep": OfStep})
-    with pytest.raises(ValueError, match="got TimeDistributed 'steps'"):
+    with pytest.raises(ValueError, match="does not recreate TimeDistributed 'steps'"):
         tfdpnorm.fold_public_statistics(converted)
     inputs = keras.Input((2, 4))
     x = layers.TimeDistributed(layers.BatchNormalization())(inputs)

@@ -106,7 +106,8 @@ def _is_of_a_state(error, told):
 
 def check_clear(error):
     """Asserts that an exception is clear: what was expected, or what happened and what to do."""
-    told = error.strerror if isinstance(error, OSError) and error.errno else str(error)
+    # The text of an OSError has no full stop, since the path follows.
+    told = f"{error.strerror}." if isinstance(error, OSError) and error.errno else str(error)
     if told.startswith("in user code:"):  # AutoGraph writes the call stack into the message.
         told = told.rsplit("Error: ", 1)[-1]
     if not told.startswith("Expected ") and not _is_of_a_state(error, told):

@@ -138,7 +138,7 @@ NETWORKS = [
         "variational autoencoder, train_step",
         variational.with_a_train_step,
         **_ENCODER,
-        refused=r"methods of its own, train_step\(\)",
+        refused=r"overrides train_step\(\)",
     ),
     Case(
         "lambda of the batch's mean", models.centred, refused="works along the axis of the examples"

@@ -161,7 +161,7 @@ def test_a_loss_of_the_models_own_is_refused_with_a_remedy():
         def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
             return ops.mean(y_pred)
 
-    with pytest.raises(ValueError, match=r"methods of its own, compute_loss\(\).* put what they"):
+    with pytest.raises(ValueError, match=r"overrides compute_loss\(\).* put what they"):
         private(Own())
 
 

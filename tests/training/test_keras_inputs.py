@@ -130,7 +130,7 @@ def test_words_are_split_before_the_model(engine, private):
     layer = layers.TextVectorization(vocabulary=["a", "b"], output_sequence_length=3, name="words")
     inputs = keras.Input((), dtype="string")
     x = layers.Flatten()(layers.Embedding(4, 2)(layer(inputs)))
-    with pytest.raises(ValueError, match="^Expected texts .* TextVectorization 'words'") as caught:
+    with pytest.raises(ValueError, match="^The model contains TextVectorization 'words'") as caught:
         private(keras.Model(inputs, layers.Dense(1)(x)), engine=engine, validate=True)
     assert "x = layer(texts).numpy()" in str(caught.value) and "\n" not in str(caught.value)
 
@@ -240,7 +240,9 @@ def test_a_sequence_of_rows_of_several_shapes_is_named(private):
 
     trained = private(one_output(), steps=4)
     trained.compile("sgd", "mse")
-    with pytest.raises(ValueError, match="items of Ragged that differ in the number of their rows"):
+    with pytest.raises(
+        ValueError, match="items of Ragged that differ only in their number of rows"
+    ):
         trained.fit(Ragged(), epochs=1, verbose=0)
 
 

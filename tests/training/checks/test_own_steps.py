@@ -26,7 +26,7 @@ def test_are_refused_in_one_line_that_names_the_method(name, private, monkeypatc
         raise AssertionError("a ledger was made")
 
     monkeypatch.setattr(sys.modules[make_private.__module__], "PrivacyLedger", no_ledger)
-    with pytest.raises(ValueError, match=rf"^Expected .* got Own .*, {name}\(\), ") as caught:
+    with pytest.raises(ValueError, match=rf"^Own .* overrides .*{name}\(\), ") as caught:
         private(functional(subclass(name)))
     assert "\n" not in str(caught.value)
 
