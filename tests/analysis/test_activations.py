@@ -65,7 +65,7 @@ def test_a_model_of_two_inputs_in_a_dict():
 def test_bad_input(model):
     with pytest.raises(ValueError, match="got 'conv1'.*residual1_"):
         block_activations(model, "conv1", images())
-    with pytest.raises(ValueError, match="Expected rows"):
+    with pytest.raises(ValueError, match="There are no rows"):
         block_activations(model, residual_additions(model)[0], images(0))
     with pytest.raises(ValueError, match="Expected batch_size .*got 0"):
         block_activations(model, residual_additions(model)[0], images(), batch_size=0)

@@ -47,7 +47,7 @@ def test_ids_are_spread_evenly():
 def test_hostile_texts():
     assert hash_tokens(["\ud800 ok"], 10, 2).shape == (1, 2)
     for texts, match in [
-        ("one text", "one str"),
+        ("one text", "a single str"),
         ([b"bytes"], "bytes in row 0"),
         (["a", None], "NoneType in row 1"),
     ]:

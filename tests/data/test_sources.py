@@ -349,7 +349,7 @@ def test_a_folder_of_images_says_whose_they_are(tmp_path):
 
 def test_hostile_folders(tmp_path):
     for path in (tmp_path, tmp_path / "absent"):
-        with pytest.raises(ValueError, match="a folder for each class"):
+        with pytest.raises(ValueError, match="folder for each class|Give each class a folder"):
             image_folder(path, (6, 8))
     with pytest.raises(ValueError, match="channels"):
         image_folder(tmp_path, (6, 8), channels=2)
@@ -386,7 +386,7 @@ def test_a_dataset_that_fails_halfway_leaves_no_files(tmp_path):
         (tf.data.Dataset.from_tensor_slices(X).batch(7), ValueError, "unbatch"),
         (tf.data.Dataset.from_tensor_slices(["a"]), TypeError, "tensors of numbers"),
         (tf.data.Dataset.range(3).repeat(), ValueError, "endless"),
-        (tf.data.Dataset.range(0), ValueError, "at least 1"),
+        (tf.data.Dataset.range(0), ValueError, "at least one"),
     ],
 )
 def test_hostile_datasets(dataset, error, match, tmp_path_factory):

@@ -56,7 +56,7 @@ def test_the_legacy_keras_is_refused_beside_keras_3(value, installed):
 def test_a_variable_that_says_yes_beside_keras_2_is_named(value, installed, monkeypatch):
     installed(False, TF_USE_LEGACY_KERAS=value)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match=f"got '{value}'.* Unset TF_USE_LEGACY_KERAS"):
+    with pytest.raises(ImportError, match=f"'{value}' is set.* Unset TF_USE_LEGACY_KERAS"):
         importing.choose_keras()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)  # which works
     importing.choose_keras()

@@ -314,7 +314,7 @@ def test_distributions_beyond_the_memory_are_refused(monkeypatch):
         raise MemoryError("Unable to allocate 3.48 TiB")
 
     monkeypatch.setattr(accountants.PLDAccountant, "get_epsilon", needs_too_much)
-    with pytest.raises(ValueError, match="got 7 update.* rate 0.1 .*does not fit into memory"):
+    with pytest.raises(ValueError, match="compute 7 update.* rate 0.1 .*does not fit into memory"):
         epsilon(0.1, 1.0, 7, "pld")
 
 

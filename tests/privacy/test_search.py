@@ -163,7 +163,7 @@ def test_which_runs_a_search_covers():
     ],
 )
 def test_invalid_search_plans_are_rejected(fields):
-    with pytest.raises(ValueError, match="Expected"):
+    with pytest.raises(ValueError, match="Expected|no kind of trial"):
         SearchPlan(**{"expected_trials": 4, "shape": 1.0, "trials": (FULL,), **fields})
 
 
@@ -197,7 +197,7 @@ def test_the_search_costs_the_budget(shape, lots):
 
 @pytest.mark.parametrize("lots", [[], [(101, 10)], [(0, 10)]])
 def test_lots_that_cannot_be(lots):
-    with pytest.raises(ValueError, match="Expected batches"):
+    with pytest.raises(ValueError, match="Expected batches|The search has no batches"):
         calibrate_search(PrivacyBudget(3.0, DELTA), num_examples=100, lots=lots, expected_trials=4)
 
 

@@ -165,7 +165,7 @@ def test_a_worker_does_not_give_out_trials(tuner, draw, monkeypatch):
 def test_a_part_of_the_environment_is_refused(tuner, monkeypatch, missing):
     for name in {"ORACLE_IP", "ORACLE_PORT", "TUNER_ID"} - {missing}:
         monkeypatch.setenv(f"KERASTUNER_{name}", "1")
-    with pytest.raises(ValueError, match=f"got no KERASTUNER_{missing}. Set all"):
+    with pytest.raises(ValueError, match=f"there is no KERASTUNER_{missing}. Set all"):
         tuner()
 
 

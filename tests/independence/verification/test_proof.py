@@ -31,7 +31,7 @@ def test_a_proof_holds_if_every_output_does():
     proof = prove(lambda x: {"a": x + 1, "b": tf.ones([P])}, (SPEC,), P)
     assert proof.holds and proof.obstacle is None
     assert [claim.verdict for claim in proof.claims] == [Rows(0), FREE]
-    assert "proved" in str(proof.claims[0])
+    assert "verified" in str(proof.claims[0])
 
 
 def test_positions_depend_on_no_example():

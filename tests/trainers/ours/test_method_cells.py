@@ -20,13 +20,15 @@ def settings(spec, *names):
 def test_public_rows_are_all_that_differs():
     columns = {}
     for spec in registry.cells("method_public_rows"):
-        columns.setdefault((spec.network.partition("-")[0], spec.epsilon), []).append(spec)
+        automatic = spec.network.endswith("-weight_auto")
+        key = (spec.network.partition("-")[0], spec.epsilon, automatic)
+        columns.setdefault(key, []).append(spec)
     for specs in columns.values():
         plain = [settings(spec, "network", "public_dataset") for spec in specs]
         assert all(one == plain[0] for one in plain)
         assert len({spec.public_dataset for spec in specs}) == len(specs)
         assert not specs[0].public_dataset.startswith("synthetic")
-    assert {e for data, e in columns if data == "mnist"} == {7.0, 3.0, 1.0, 0.5, 0.1}
+    assert {e for data, e, _ in columns if data == "mnist"} == {7.0, 3.0, 1.0, 0.5, 0.1}
 
 
 @pytest.mark.parametrize("experiment", ["method_public_rows", "method_small_data"])

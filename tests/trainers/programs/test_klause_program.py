@@ -189,4 +189,4 @@ def test_flags_of_texts_and_of_frozen_convolutions_are_no_flags_here(main):
 
 def test_preparing_without_an_archive_ends_in_a_line(main, tmp_path):
     result = main("prepare_tiny_imagenet", f"--manual_dir={tmp_path}", f"--data_dir={tmp_path}")
-    assert result.code == 2 and "Expected tiny-imagenet-200.zip in manual_dir" in result.err
+    assert result.code == 2 and "There is no tiny-imagenet-200.zip in manual_dir" in result.err

@@ -38,6 +38,9 @@ SPECS = {
     "private": dataclasses.replace(PRIVATE, pretraining_dataset="cifar100"),
     "svi": dataclasses.replace(PRIVATE, **_NO_ROWS, method="svi", prior_stddev=1.0),
     "dpvd": dataclasses.replace(PRIVATE, **_NO_ROWS, method="dpvd", momentum=0.0),
+    "dropout": dataclasses.replace(
+        PRIVATE, **_NO_ROWS, method="dropout", model="mlp", model_options=()
+    ),
     "head": dataclasses.replace(PRIVATE, norm="none", model="a.keras", trainable="head"),
     "layers": dataclasses.replace(PRIVATE, norm="none", model="a.keras", trainable="last:2"),
     "solved": dataclasses.replace(
@@ -224,9 +227,9 @@ def test_other_settings_are_refused_by_name(tmp_path, fields, names):
 
 def test_another_precision_and_another_kind_of_run_are_refused(tmp_path):
     begin(tmp_path)
-    with pytest.raises(ValueError, match="with other experiment, network, column,"):
+    with pytest.raises(ValueError, match="has other settings: experiment, network, column,"):
         enter(tmp_path, SPECS["noise"], True)
-    with pytest.raises(ValueError, match="with other precision. Move"):
+    with pytest.raises(ValueError, match="has other settings: precision. Move"):
         enter(tmp_path, dataclasses.replace(PRIVATE, precision="mixed_float16"), True)
 
 
@@ -250,7 +253,7 @@ def test_a_folder_of_unknown_settings_is_refused(tmp_path, name):
     (tmp_path / name).write_text("precious")
     for resume in (True, False):
         holds_one = name == "ledger.jsonl" and not resume
-        part = "holds a run already" if holds_one else "Expected .*settings.json"
+        part = "holds a run already" if holds_one else "but no settings.json"
         with pytest.raises(ValueError, match=part):
             enter(tmp_path, PRIVATE, resume)
     assert content(tmp_path) == {name: b"precious"}
@@ -273,7 +276,7 @@ def test_settings_without_a_seed_are_of_another_run(tmp_path):
     held = json.loads((tmp_path / "settings.json").read_text())
     del held["seed"]
     (tmp_path / "settings.json").write_text(json.dumps(held))
-    with pytest.raises(ValueError, match="with other seed"):
+    with pytest.raises(ValueError, match="has other settings: seed"):
         enter(tmp_path, PRIVATE, True)
 
 
@@ -284,7 +287,7 @@ def test_a_run_of_an_older_version_is_resumed(tmp_path):
     del held["network"], held["column"]
     (tmp_path / "settings.json").write_text(json.dumps(held | {"cell": "public_batch/eps=1"}))
     enter(tmp_path, PRIVATE, True)
-    with pytest.raises(ValueError, match="with other column. Move"):
+    with pytest.raises(ValueError, match="has other settings: column. Move"):
         enter(tmp_path, dataclasses.replace(PRIVATE, column="eps=2"), True)
 
 

@@ -133,7 +133,7 @@ def test_an_interrupted_run_never_goes_on_with_other_settings(place):
     assert place.sweep(trainer, faster) == 1
     # The first cell had a record, with other settings by now: it is trained again.
     assert trainer.trained == ["none/eps=inf seed 0", "layer/eps=1 seed 0"]
-    assert "with other learning_rate. Move it away" in place.shown[-1]
+    assert "has other settings: learning_rate. Move it away" in place.shown[-1]
     assert (run_folder(place.runs, TABLE[1]) / "ledger").read_text() == "spent"
     # What changes nothing that is measured is no obstacle.
     same = [changed(spec, physical_batch_size=8, search="long") for spec in TABLE]

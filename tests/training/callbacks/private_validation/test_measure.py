@@ -30,7 +30,7 @@ def test_queries_beyond_the_plan_are_rejected(trained, data):
     validation = PrivateValidation(data[0] + 1, data[1], noise_multiplier=5.0, queries=1)
     validation.measure(trained)
     trained.fit(*data, verbose=0, epochs=1)
-    with pytest.raises(PrivacyError, match="at most 1 queries"):
+    with pytest.raises(PrivacyError, match="All 1 planned queries"):
         validation.measure(trained)
 
 

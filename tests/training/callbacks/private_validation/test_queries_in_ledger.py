@@ -124,7 +124,7 @@ class TestQueriesPlanned:
         self, build, private, fit, validation
     ):
         trained = private(build(), steps=12)
-        with pytest.raises(BudgetExhaustedError, match="3 to come.*queries=.*every="):
+        with pytest.raises(BudgetExhaustedError, match="3 planned for this.*queries=.*every="):
             fit(trained, [PrivateValidation(*validation, noise_multiplier=1.0, queries=2)])
         assert (trained.ledger.updates, trained.ledger.state.queries()) == (0, 0)
         assert trained.ledger.validation_epsilon() == 0
