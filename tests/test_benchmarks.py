@@ -14,7 +14,7 @@ import pytest
 import tensorflow as tf
 from absl import app, flags
 
-from benchmarks import devices, first_step, lots, padding, report, step_time, turns, worker
+from benchmarks import devices, first_step, lots, padding, report, stacks, step_time, turns, worker
 from benchmarks.engines import ENGINES, UnsupportedError
 from benchmarks.workloads import WORKLOADS, random_rows
 from tests.each import each
@@ -528,6 +528,11 @@ def test_padding_is_that_of_sampled_batches(physical):
     before = least * np.maximum(1, np.ceil(sizes / least)) / 20
     error = before.std() / np.sqrt(300)
     assert abs(before.mean() - found["rows_before"]) <= 4 * error + 1e-3
+
+
+def test_the_page_has_the_stacks_that_were_measured():
+    rows = json.loads((ROOT / "benchmarks" / "stacks.json").read_text("utf-8"))
+    assert stacks.text_of(rows) in (ROOT / "docs" / "performance.md").read_text("utf-8")
 
 
 @each("size", [64, 256, 1_024, 4_096])
