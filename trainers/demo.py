@@ -42,7 +42,7 @@ def main():
             common.show_dry_run(spec)
         return
     from trainers.registry import run_cell
-    from trainers.report import plots, tables
+    from trainers.report import captions, plots, tables
     from trainers.runs.data import load_experiment_data
 
     folder = pathlib.Path(FLAGS.output_dir)
@@ -61,9 +61,8 @@ def main():
         print()
     print(tables.run_table(records))
     print("\n" + result.model.privacy_statement() + "\n")
-    print(
-        f"Plot: {plots.plot_runs(curves, folder / 'demo.png', title='Private LeNet-5 on DIGITS')}"
-    )
+    title = captions.title("davody_digits", records)
+    print(f"Plot: {plots.plot_runs(curves, folder / 'demo.png', title)}")
 
 
 def _new_folder(folder, name):
