@@ -112,7 +112,7 @@ def test_keras_imported_with_another_backend_is_refused(installed, monkeypatch):
 def test_programs_end_with_the_sentence_about_a_variable():
     done = run_python("import tfdpnorm", TF_USE_LEGACY_KERAS="1")
     assert last_line(done).startswith(
-        "ImportError: Expected Keras 3, got TF_USE_LEGACY_KERAS=1, by"
+        "ImportError: Expected Keras 3, got TF_USE_LEGACY_KERAS=1, with"
     )
 
 
