@@ -250,7 +250,9 @@ class TestASubclassThatSaysItIsBuilt:
     def test_subclasses_with_unbuilt_layers_are_rejected(self):
         model = Classifier()
         model.built = True
-        with pytest.raises(ValueError, match=r"layers that are not: \['gated.*Call it on a batch"):
+        with pytest.raises(
+            ValueError, match=r"some of its layers are not: \['gated.*Call it on a batch"
+        ):
             private(model)
 
 
