@@ -1,5 +1,7 @@
 """Imported models converted: the same outputs where they can be, and refusals where not."""
 
+import warnings
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -499,3 +501,18 @@ def test_a_subclass_of_the_frozen_layer_is_refused():
     model = keras.Sequential([keras.Input((4,)), Thawed(name="thawed"), layers.Dense(2)])
     with pytest.raises(ValueError, match="Expected layers with per-example independence"):
         make(model, rows_for(model))
+
+
+def test_freezing_a_layer_that_was_never_trained_warns():
+    """By averages of 0 and 1 it would normalise nothing."""
+    new = keras.Sequential(
+        [keras.Input((4,)), keras.layers.Dense(4), keras.layers.BatchNormalization()]
+    )
+    with pytest.warns(UserWarning, match="moving averages of a new layer, 0 and 1: frozen"):
+        _, report = convert_model(new, "frozen")
+    assert "so that it normalises nothing" in str(report)
+    new.layers[-1].set_weights([np.ones(4), np.zeros(4), np.zeros(4), np.full(4, 2.0)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        _, report = convert_model(new, "frozen")
+    assert "as constants" in str(report)

@@ -167,6 +167,13 @@ def test_invalid_search_plans_are_rejected(fields):
         SearchPlan(**{"expected_trials": 4, "shape": 1.0, "trials": (FULL,), **fields})
 
 
+def test_the_chance_of_no_trial_is_told():
+    poisson, geometric = (SearchPlan(2, shape, (FULL,)) for shape in (math.inf, 1.0))
+    budget = PrivacyBudget(8.0, 1e-5)
+    assert "with probability 0.14 no trial is drawn" in describe_search(poisson, budget)
+    assert "no trial" not in describe_search(geometric, budget)
+
+
 # --- from a budget ---
 
 

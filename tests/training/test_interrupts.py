@@ -3,14 +3,10 @@
 import re
 import warnings
 
-import numpy as np
 import pytest
 from tensorflow import keras
 
-from tfdpnorm import PrivacyBudget, RunDir, make_plan, make_private
 from tfdpnorm.errors import PrivacyWarning
-
-N = 60
 
 
 class Interrupts(keras.callbacks.Callback):
@@ -30,25 +26,17 @@ class Interrupts(keras.callbacks.Callback):
 
 
 @pytest.fixture
-def told(build):
+def told(build, private, data, cross_entropy):
     """Returns a function: the private model, and the warnings of an interrupted training."""
 
     def told(after=2, **settings):
-        plan = make_plan(
-            num_examples=N,
-            expected_batch_size=20,
-            steps=6,
-            l2_norm_clip=1.0,
-            budget=PrivacyBudget(3.0, 1e-5),
-        )
-        private = make_private(build(), plan, **settings)
-        private.compile("sgd", "sparse_categorical_crossentropy")
-        x = np.random.default_rng(0).random((N, *private.model.input_shape[1:])).astype("float32")
+        made = private(build(), steps=6, **settings)
+        made.compile("sgd", cross_entropy)
         with warnings.catch_warnings(record=True) as caught, pytest.raises(KeyboardInterrupt):
             warnings.simplefilter("always")
-            private.fit(x, np.zeros(N, "int32"), verbose=0, callbacks=[Interrupts(after)])
+            made.fit(*data, verbose=0, callbacks=[Interrupts(after)])
         messages = [str(w.message) for w in caught if issubclass(w.category, PrivacyWarning)]
-        return private, [m for m in messages if m.startswith("Interrupted")]
+        return made, [m for m in messages if m.startswith("Interrupted")]
 
     return told
 
@@ -61,7 +49,7 @@ def test_the_epsilon_that_is_spent(told):
 
 
 def test_how_to_resume(told, tmp_path):
-    _, (message,) = told(run_dir=RunDir(tmp_path / "run"))
+    _, (message,) = told(run_dir=tmp_path / "run")
     assert f"RunDir('{tmp_path / 'run'}', resume=True)" in message
 
 

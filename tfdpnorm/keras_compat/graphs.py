@@ -112,17 +112,20 @@ def converted(function):
     return tf.__internal__.autograph.tf_convert(function, ag_ctx.control_status_ctx())
 
 
+# What AutoGraph and Keras begin the errors with that they raise in place of others.
+_IN_PLACE = ("in user code:", "Exception encountered when calling")
+
+
 def cause_of(error):
     """Returns the error that was raised first, as it was worded.
 
-    AutoGraph and Keras raise others in its place, which add where in the code that was: several
-    lines, with "in user code". An error of this library that repeats another one's text therefore
-    begins with "Expected ", where the search ends.
+    AutoGraph and Keras raise others in its place, which add in several lines where in the code that
+    was. An error that repeats another one in words of its own is left as it is.
 
     Args:
         error: What a function that was traced, or a layer that was called, raised.
     """
-    while not str(error).startswith("Expected ") and _repeats(error, error.__context__):
+    while str(error).startswith(_IN_PLACE) and _repeats(error, error.__context__):
         error = error.__context__
     return error
 

@@ -55,8 +55,9 @@ def checked_batches(private, streams, x, y, arguments):
     if batches is None:
         return None
     check_batch_size(arguments.pop("batch_size", None), plan)
-    check_inputs(private.model, batches.x)
-    check_private_data(batches, private.plan, streams.public_batch, private.model)
+    public = streams.public_batch
+    check_inputs(private.model, batches.x, has_public_rows=public is not None)
+    check_private_data(batches, private.plan, public)
     for name in ("sample_weight", "class_weight"):  # they are in the batches
         arguments.pop(name, None)
     refuse_fit_arguments(arguments)

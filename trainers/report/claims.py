@@ -5,6 +5,7 @@ import statistics
 from typing import NamedTuple
 
 from trainers.report.markdown import table
+from trainers.report.tables import by_cell
 
 _LEVEL = 0.05
 
@@ -84,10 +85,9 @@ class _Difference(NamedTuple):
 
 def _compared(records, claim):
     """Dict from (pair, column) to `_Difference`."""
-    values = {}
-    for record in records:
-        if record[claim.field] is not None:
-            values.setdefault((record["network"], record["column"]), []).append(record[claim.field])
+    known = [record for record in records if record[claim.field] is not None]
+    groups = by_cell(known) if known else {}
+    values = {cell: [r[claim.field] for r in group] for cell, group in groups.items()}
     columns = sorted({column for _, column in values}, key=_largest_first)
     return {
         (pair, column): _difference(*(values[network, column] for network in pair))
@@ -181,12 +181,9 @@ def below_text(records, points=5):
         records: Records of one experiment.
         points: In percent.
     """
-    cells = {}
-    for record in records:
-        if isinstance(record["paper_value"], (int, float)):
-            cells.setdefault((record["network"], record["column"]), []).append(record)
+    known = [record for record in records if isinstance(record["paper_value"], (int, float))]
     parts = {}
-    for (network, column), group in cells.items():
+    for (network, column), group in (by_cell(known) if known else {}).items():
         ours = statistics.mean(record["test_accuracy"] for record in group)
         theirs = group[0]["paper_value"]
         if theirs - ours > points and math.isfinite(ours):

@@ -38,13 +38,14 @@ def _rows(x):
     return len(x) if isinstance(x, list) and x and isinstance(x[0], (list, np.ndarray)) else None
 
 
-def check_inputs(model, x):
+def check_inputs(model, x, *, has_public_rows=False):
     """Rejects another number of arrays than a functional model has inputs, and texts for numbers.
 
-    Dicts may hold more: Keras leaves those out.
+    Dicts may hold more: Keras leaves those out. Keras also adds or drops an axis of one entry, but
+    public rows have the axes of the model, so with them private rows need the same.
 
     Raises:
-        ValueError: with both numbers.
+        ValueError: with both numbers, or both shapes.
         TypeError: for texts.
     """
     inputs = symbolic_inputs(model)
@@ -63,6 +64,14 @@ def check_inputs(model, x):
                 "to ids before fit(): x = "
                 "keras.layers.TextVectorization(vocabulary=...)(texts).numpy(), with public words, "
                 "or x = tfdpnorm.data.hash_tokens(texts, ...)."
+            )
+        wanted, shape = list(spec.shape[1:]), list(array.shape[1:])
+        if has_public_rows and len(wanted) != len(shape):
+            remedy = "x[..., np.newaxis]" if wanted[:-1] == shape else "x.reshape(...)"
+            wanted, shape = (", ".join(map(str, ["N", *axes])) for axes in (wanted, shape))
+            raise ValueError(
+                f"Expected x of shape [{wanted}], as the input of the model, got [{shape}]. Write "
+                f"{remedy}."
             )
 
 

@@ -8,7 +8,6 @@ import tensorflow as tf
 
 from tfdpnorm.data import check_public_batch
 from tfdpnorm.errors import PrivacyError
-from tfdpnorm.keras_compat.models import symbolic_inputs
 from tfdpnorm.keras_compat.training import (
     chooses_by_a_function,
     is_of_tensorflow_privacy,
@@ -205,8 +204,8 @@ def check_views(views, mode):
         )
 
 
-def check_private_data(batches, plan, public_batch, model):
-    """Checks Poisson batches against the plan, the public batch, and the model that takes both.
+def check_private_data(batches, plan, public_batch):
+    """Checks Poisson batches against the plan and against the public batch.
 
     Raises:
         ValueError: if N or the expected batch size differ from the plan's, or the public batch does
@@ -227,24 +226,8 @@ def check_private_data(batches, plan, public_batch, model):
                 "Expected a public_batch of as many arrays as x, in the same structure, got "
                 f"{type(public_batch).__name__} for {type(batches.x).__name__}."
             ) from None
-        _check_axes(model, batches.x)
         # Lists to it are rows, not inputs.
         check_public_batch(tuple(tf.nest.flatten(public_batch)), batches.examples.inputs)
-
-
-def _check_axes(model, x):
-    """Rejects arrays that Keras would give another axis to: the public rows have it already."""
-    inputs = symbolic_inputs(model)
-    if inputs is None or isinstance(x, dict):
-        return
-    for spec, array in zip(tf.nest.flatten(inputs), tf.nest.flatten(x), strict=True):
-        expected, shape = list(spec.shape[1:]), list(array.shape[1:])
-        if len(expected) != len(shape):
-            remedy = "x[..., np.newaxis]" if expected[:-1] == shape else "x.reshape(...)"
-            raise ValueError(
-                f"Expected x of shape {['N', *expected]}, as the input of the model, got "
-                f"{['N', *shape]}. Write {remedy}.".replace("'N'", "N")
-            )
 
 
 def check_same_variables(compiled, present):
