@@ -44,9 +44,11 @@ class ExamplesInMemory:
 
     @property
     def parts(self):
-        """The triple (x, y, sample_weight) of arrays [N, ...]; not copied."""
+        """The triple (x, y, sample_weight) of arrays [N, ...]; not copied, and read-only."""
         return tf.nest.map_structure(
-            lambda padded: None if padded is None else padded.numpy()[:-1], self._padded
+            # Not `numpy()`, which would copy them.
+            lambda padded: None if padded is None else np.asarray(padded)[:-1],
+            self._padded,
         )
 
     @property

@@ -90,4 +90,5 @@ def _equal(a, b):
         return True
     if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)) or a.dtype != b.dtype:
         return False
-    return np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+    # Looking for NaN takes fifty times as long.
+    return np.array_equal(a, b) or (a.dtype.kind == "f" and np.array_equal(a, b, equal_nan=True))
