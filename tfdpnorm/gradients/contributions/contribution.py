@@ -12,7 +12,7 @@ from tfdpnorm.gradients.contributions.arithmetic import (
     cleaned,
     gram_norms,
     sum_of_squares,
-    weighted,
+    times,
 )
 from tfdpnorm.gradients.contributions.row_sums import IN_BLOCKS
 from tfdpnorm.keras_compat.devices_and_precision import in_xla, takes_forms_of_gpus
@@ -184,7 +184,8 @@ class OuterSum(Contribution):
         if self._matrices is not None:
             return sums.weighted(cleaned(self._matrices, finite), factors)
         a, b = self._with_positions()
-        total = sums.products(cleaned(a, finite), weighted(b, factors))
+        a, b = cleaned([a, b], finite)
+        total = sums.products(a, times(b, factors))
         return tf.reshape(total, self._shape)
 
     def _gram_is_cheaper(self):
@@ -249,7 +250,8 @@ class BlockOuterSum(Contribution):
     def weighted_sum(self, factors, finite, sums=IN_BLOCKS):
         if self._matrices is not None:
             return sums.weighted(cleaned(self._matrices, finite), factors)
-        total = sums.products(cleaned(self._a, finite), weighted(self._b, factors))
+        a, b = cleaned([self._a, self._b], finite)
+        total = sums.products(a, times(b, factors))
         return self._in_order(total[tf.newaxis])[0]
 
     def _in_order(self, matrices):

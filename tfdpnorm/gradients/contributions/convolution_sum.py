@@ -11,7 +11,7 @@ from tfdpnorm.gradients.contributions.arithmetic import (
     gram_norms,
     in_chunks,
     sum_of_squares,
-    weighted,
+    times,
 )
 from tfdpnorm.gradients.contributions.contribution import Contribution, Instantiated
 from tfdpnorm.gradients.contributions.row_sums import IN_BLOCKS
@@ -96,7 +96,8 @@ class ConvolutionSum(Contribution):
             )
             return self._finished(self._joined(total))
         ((images, b),) = self._calls
-        rows, positions = (cleaned(images, finite), weighted(b, factors)), _positions(b)
+        images, b = cleaned([images, b], finite)
+        rows, positions = (images, times(b, factors)), _positions(b)
         if self._by_places() and not self._by_patches():
             return self._finished(self._joined(self._over_places(sums.products, *rows)))
 
