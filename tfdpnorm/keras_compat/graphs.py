@@ -5,7 +5,7 @@ Private parts: the name of the graph in which Keras 2 infers shapes ("..._scratc
 keeps to itself by which status Keras decides whether to convert the `call` of a layer.
 The context of TensorFlow, which alone knows what `tf.debugging` has added to every operation.
 Version-bound: `tf.autograph.experimental`, `tf.__internal__.autograph`, the experimental options of
-Grappler, and what `tf.compat.v1` keeps of graphs and their seeds.
+Grappler and attributes of functions, and what `tf.compat.v1` keeps of graphs and their seeds.
 """
 
 import contextlib
@@ -56,8 +56,12 @@ def traced(function, specs):
         with _users_code():
             return function(*arguments)
 
+    # Not inlined: its graph is prepared once, wherever it is called.
+    attributes = {"_noinline": True}
     with without_op_callbacks():
-        return tf.function(traced_function, autograph=False).get_concrete_function(*specs)
+        return tf.function(
+            traced_function, autograph=False, experimental_attributes=attributes
+        ).get_concrete_function(*specs)
 
 
 @contextlib.contextmanager

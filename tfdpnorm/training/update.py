@@ -19,6 +19,7 @@ runs is `tfdpnorm.training.announced_updates`'s part.
 from typing import NamedTuple
 
 import tensorflow as tf
+from tensorflow.types.experimental import ConcreteFunction
 
 from tfdpnorm.gradients import ClippedSum
 from tfdpnorm.independence import check_no_added_losses
@@ -290,8 +291,20 @@ def sum_over_batch(physical_sum, lot, replicas=None):
         A `ClippedSum`, its losses and predictions of [K * P, ...].
     """
     replicas = replicas or OneDevice()
-    if replicas.count == 1 and lot.mask.shape[0] == 1:
+    count = lot.mask.shape[0]
+    if replicas.count == 1 and count == 1:
         return physical_sum(*_physical_batch(lot, 0))
+    if replicas.count == 1 and count is None and isinstance(physical_sum, ConcreteFunction):
+        # Usually one is all there is, and what adds up several would take time for nothing.
+        return tf.cond(
+            tf.shape(lot.mask)[0] == 1,
+            lambda: physical_sum(*_physical_batch(lot, 0)),
+            lambda: _total(physical_sum, lot, replicas),
+        )
+    return _total(physical_sum, lot, replicas)
+
+
+def _total(physical_sum, lot, replicas):
     parts = replicas.of_shares(_wide_sum, physical_sum, lot)
     *gradients, nonfinite = replicas.added([[*p.sum.gradients, p.sum.nonfinite] for p in parts])
     # In float64 until here, so that many physical batches do not round more than one.

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from tfdpnorm.data import Lot
 from tfdpnorm.gradients import ClippedSum
+from tfdpnorm.keras_compat.graphs import traced
 from tfdpnorm.training.update import sum_over_batch
 
 ROWS = 3
@@ -32,7 +33,7 @@ def test_each_physical_batch_is_added_once(form, count):
     of_one = physical_sum
     if form == "traced":
         rows = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape[1:], t.dtype), tuple(lot))
-        of_one = tf.function(physical_sum).get_concrete_function(*rows)
+        of_one = traced(physical_sum, rows)
     if form == "eager":
         found = sum_over_batch(of_one, lot)
     else:
@@ -46,10 +47,16 @@ def test_each_physical_batch_is_added_once(form, count):
     assert int(found.nonfinite) == np.sum(mask == 0)
 
 
-def test_a_traced_function_is_called_in_one_place_of_the_graph():
+def test_a_traced_function_is_not_copied_to_where_it_is_called():
+    """By itself where one physical batch is all there is, and in a loop."""
     lot = Lot(*(tf.TensorSpec([None, ROWS, *inner]) for inner in ([4], [], [], [])))
     rows = [tf.TensorSpec(spec.shape[1:], spec.dtype) for spec in lot]
-    of_one = tf.function(physical_sum).get_concrete_function(*rows)
+    of_one = traced(physical_sum, rows)
     step = tf.function(lambda lot: sum_over_batch(of_one, lot)).get_concrete_function(lot)
     named = f'name: "{of_one.name.decode()}"'
-    assert str(step.graph.as_graph_def()).count(named) == 2  # Its definition and one call.
+    definition = step.graph.as_graph_def()
+    assert str(definition).count(named) == 3  # Its definition and two calls.
+    (function,) = (
+        f for f in definition.library.function if f.signature.name == of_one.name.decode()
+    )
+    assert function.attr["_noinline"].b
