@@ -19,7 +19,7 @@ ENGINES = ("book_keeping", "per_example", "tfp_vectorized", "tfp_model")
 AUTO = "auto"
 
 # Generators of the privacy noise (`tfdpnorm.noise.gaussian`).
-GENERATORS = ("philox", "shake256", "fast")
+GENERATORS = ("openssl", "philox")
 
 # The library's own networks (`tfdpnorm.models`); more can be registered.
 MODELS = (

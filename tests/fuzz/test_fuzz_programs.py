@@ -57,7 +57,7 @@ VALUES = {
     "public_batch_size": ("2", "4", "1436", "1437", *WHOLES),
     "engine": ("book_keeping", "per_example", "tfp_vectorized", "tfp_model", "fast"),
     "seed": ("0", "4294967295", "4294967296", *WHOLES),
-    "noise_generator": ("philox", "shake256", "mt"),
+    "noise_generator": ("philox", "openssl", "mt"),
     "insecure_seed": ("0", *WHOLES),
     "max_examples": ("64", "40", "2", *WHOLES),
     "mixed_precision": ("true", "false", "maybe"),

@@ -57,7 +57,7 @@ GOOD = {
     "clipping": ("flat", "per_layer"),
     "clip_function": ("abadi", "automatic"),
     "augmentation_multiplicity": (1, 2, 3),
-    "noise_generator": ("philox", "shake256"),
+    "noise_generator": (None, "philox"),
     "insecure_seed": (None, 0, 7, 2**70),
 }
 # values that must be refused,
@@ -76,7 +76,7 @@ BAD = {
     "clipping": ("per layer", *NO_WORDS),
     "clip_function": ("Abadi", *NO_WORDS),
     "augmentation_multiplicity": (0, -1, 1.5, 2.0, True, *NO_NUMBERS),
-    "noise_generator": ("Philox", *NO_WORDS),
+    "noise_generator": ("Philox", *NO_WORDS[1:]),
     "insecure_seed": (-1, 1.5, NAN, INF, "1", b"1", [1], True, 1j),
     "checkpoint_every": (0, -1, 1.5, "1", True, [1], INF),
     "augmentation": (3, "flip", [1]),

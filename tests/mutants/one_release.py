@@ -128,7 +128,7 @@ MUTANTS = (
         "release-of-repeated-noise",
         _RELEASE,
         "noise = GaussianNoise(insecure_seed, noise_generator)",
-        "noise = GaussianNoise(insecure_seed or 0, noise_generator)",
+        "noise = GaussianNoise(insecure_seed or 0)",
         "Two releases with the same noise give their difference away.",
         _noise,
     ),

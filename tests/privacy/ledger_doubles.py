@@ -13,7 +13,7 @@ SETTINGS = {
     "delta": 1e-5,
 }
 PLAN = make_plan(**SETTINGS)
-RUN_SETTINGS = {"engine": "bk", "depth": 16, "noise_generator": "shake256", "seed": None, "w": 0.1}
+RUN_SETTINGS = {"engine": "bk", "depth": 16, "noise_generator": "openssl", "seed": None, "w": 0.1}
 
 
 def announced(ledger, updates):

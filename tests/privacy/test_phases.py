@@ -195,9 +195,7 @@ def create_ledger_in_memory(plan):
 
 
 def test_noise_that_is_less_exact_in_a_phase_is_said(ended, tmp_path):
-    coarse = create_ledger(
-        tmp_path / "fast.jsonl", plan_of(FIRST), {"noise_generator": "fast", "noise_grid": None}
-    )
+    coarse = create_ledger(tmp_path / "coarse.jsonl", plan_of(FIRST), {"noise_grid": None})
     coarse.record(Updates(100))
     said = privacy_statement(ended(SECOND, "second", after=coarse))
     alone = privacy_statement(ended(SECOND, "alone"))

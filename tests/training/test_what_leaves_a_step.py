@@ -78,7 +78,7 @@ class TestMetrics:
     ):
         """Where Keras writes it, it has the graph of the step."""
         pytest.importorskip("tensorboard")
-        model = private(build("functional", "layer"))
+        model = private(build("functional", "layer"), noise_generator="philox")
         model.compile("sgd", cross_entropy)
         logs = keras.callbacks.TensorBoard(tmp_path, write_graph=True, update_freq="batch")
         model.fit(*data, verbose=0, callbacks=[logs])

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 
 GRAM_SHARE, RIDGE = 1 / 3, 1.0
-_GENERATORS = ("philox", "shake256")  # the fast one has no grid for float64
 _SHORTEST_CLIP = 1e-100  # squares of smaller numbers are no float64
 _INCOMPLETE = (
     "Some rows count as nothing: their features are not finite, or their labels are out of range. "
@@ -134,7 +133,7 @@ def private_least_squares(
     person: ArrayLike | None = None,
     most_per_person: int | None = None,
     accountant: str = "pld",
-    noise_generator: str = "philox",
+    noise_generator: str | None = None,
     insecure_seed: int | None = None,
     after: PrivacyLedger | str | os.PathLike | None = None,
     ledger_file: str | os.PathLike | None = None,
@@ -172,7 +171,8 @@ def private_least_squares(
         most_per_person: With `person`, k >= 1, public: the first k rows of a person are read, and
             the person adds the mean of what these would.
         accountant: "pld", which is nearly exact here, or "rdp".
-        noise_generator: "philox" or "shake256", a cryptographic generator.
+        noise_generator: "openssl", a cryptographic generator, or "philox", which is not; None for
+            the first, or the second with `insecure_seed`.
         insecure_seed: For tests: makes the noise repeatable. No guarantee holds.
         after: `PrivacyLedger` of what was released of the same examples before, or the path of its
             file: the budget, and every epsilon, are of all together.
@@ -204,7 +204,9 @@ def private_least_squares(
         squares", for the release.
     """
     features, labels, coding = _checked_data(features, labels, num_classes, target_norm_clip)
-    settings = _checked_settings(l2_norm_clip, gram_share, ridge, noise_generator)
+    settings = _checked_settings(l2_norm_clip, gram_share, ridge)
+    reasons = _reasons(insecure_seed)
+    noise = GaussianNoise(insecure_seed, noise_generator)
     l2_norm_clip, gram_share, ridge = settings
     count, weights = _checked_weights(len(features), person, most_per_person)
     plan = make_plan(
@@ -216,7 +218,7 @@ def private_least_squares(
         noise_multiplier=noise_multiplier,
         delta=delta,
         accountant=accountant,
-        no_guarantee_because=_reasons(insecure_seed),
+        no_guarantee_because=reasons,
         after=after,
         most_per_person=most_per_person,
     )
@@ -224,8 +226,7 @@ def private_least_squares(
     total, complete = products.total(features, labels, weights)
     if not complete:
         warnings.warn(_INCOMPLETE, PrivacyWarning, stacklevel=2)
-    ledger = _opened(ledger_file, plan, products, noise_generator, insecure_seed)
-    noise = GaussianNoise(insecure_seed, noise_generator)
+    ledger = _opened(ledger_file, plan, products, noise)
     ledger.record(Updates(1))  # Spent from here on, whatever becomes of the noise.
     stddev = plan.noise_multiplier * SENSITIVITY * (1 + products.rounding(count))
     gram, cross = products.matrices(_noised(total, stddev, noise))
@@ -271,8 +272,7 @@ def _whole_classes(num_classes):
     return arguments.integer("num_classes", num_classes, at_least=2, wrong_type=ValueError)
 
 
-def _checked_settings(l2_norm_clip, gram_share, ridge, noise_generator):
-    arguments.choice("noise_generator", noise_generator, _GENERATORS)
+def _checked_settings(l2_norm_clip, gram_share, ridge):
     return (
         arguments.within("l2_norm_clip", l2_norm_clip, _SHORTEST_CLIP, 1e100),
         arguments.open_unit("gram_share", gram_share, remedy="X'Y gets the rest."),
@@ -302,13 +302,13 @@ def _reasons(insecure_seed):
     return ("the noise comes from a seed that is not secret",)
 
 
-def _opened(ledger_file, plan, products, noise_generator, insecure_seed):
+def _opened(ledger_file, plan, products, noise):
     """The `PrivacyLedger`, in a file or in memory, with the caveats of the release."""
     settings = {
-        "noise_generator": noise_generator,
+        "noise_generator": noise.generator,
         "noise_grid": "stddev / 32",
         "sum_rounding": products.rounding(plan.num_examples),
-        "insecure_seed": insecure_seed,
+        "insecure_seed": noise.insecure_seed,
     }
     if ledger_file is None:
         ledger = PrivacyLedger(plan, settings)

@@ -8,29 +8,45 @@ import tensorflow as tf
 
 from tfdpnorm.choices import GENERATORS
 from tfdpnorm.keras_compat.devices_and_precision import in_xla
-from tfdpnorm.noise.grid import FURTHER_WORDS, float32_normals, noised_on_grid
-from tfdpnorm.noise.words import PhiloxWords, ShakeWords
+from tfdpnorm.noise.grid import FURTHER_WORDS, noised_on_grid
+from tfdpnorm.noise.words import OpenSSLWords, PhiloxWords
 
-_LARGE = 2**15  # numbers in a tensor
+
+def generator_of(generator, insecure_seed):
+    """Returns the one of `GENERATORS` that is used; for None "openssl", or "philox" with a seed.
+
+    Raises:
+        ValueError: for another name, and for a seed with "openssl", which takes none.
+    """
+    if generator is None:
+        return "openssl" if insecure_seed is None else "philox"
+    if generator not in GENERATORS:
+        raise ValueError(f"Expected noise_generator to be one of {GENERATORS}, got {generator!r}.")
+    if generator == "openssl" and insecure_seed is not None:
+        raise ValueError(
+            'Expected no insecure_seed with noise_generator="openssl", which nothing can repeat, '
+            f'got {insecure_seed}. Leave out one of them, or use "philox".'
+        )
+    return generator
 
 
 class GaussianNoise:
-    """Adds the privacy noise to sums, from a generator keyed by a secret.
+    """Adds the privacy noise to sums, from a generator that nobody else can repeat.
 
-    The noise of an update is a function of a key and a number. The key comes from the operating
-    system, is drawn for each object of this class and is written nowhere: neither a global seed nor
-    another process can repeat it. **No number is used twice**: `next_number` moves the counter on
-    *before* it gives the number, and the noise is computed from what it gave. So an update that
-    fails or is interrupted, at whatever moment, leaves no number behind that the next one could use
-    again. Nothing sets the counter back: it is no part of a checkpoint or of a model's weights.
+    "openssl" is a cryptographic generator with a state of its own: no two draws are related. With
+    "philox" the noise of an update is a function of a key and a number. The key comes from the
+    operating system, is drawn for each object of this class and is written nowhere: neither a
+    global seed nor another process can repeat it. **No number is used twice**: `next_number` moves
+    the counter on *before* it gives the number, and the noise is computed from what it gave. So an
+    update that fails or is interrupted, at whatever moment, leaves no number behind that the next
+    one could use again. Nothing sets the counter back: it is no part of a checkpoint or of a
+    model's weights.
 
     Args:
         insecure_seed: An int makes the noise repeatable, a function of the seed and the number
             alone, for tests and debugging. The seed reveals the noise: no guarantee holds.
-        generator: "philox", no cryptographic generator; or "shake256", which is one (FIPS 202),
-            runs on the host, and cannot be compiled by XLA. With both, what is released lies on a
-            grid (`noised_on_grid`). "fast": Philox, and float32 noise added in float32: its bits
-            tell which of two sums it was added to.
+        generator: "openssl", which runs on the host and takes no seed; or "philox", which is not
+            cryptographic. None for "openssl", or "philox" with a seed.
         first_number: The first number, an int >= 0: that of updates spent before, so that a run
             with a seed does not repeat them after it was resumed.
 
@@ -38,19 +54,18 @@ class GaussianNoise:
         update_count: Variable, int64: the number of the next update.
     """
 
-    def __init__(self, insecure_seed=None, generator="philox", first_number=0):
-        _check_generator(generator)
+    def __init__(self, insecure_seed=None, generator=None, first_number=0):
         self.insecure_seed = insecure_seed
-        self.generator = generator
+        self.generator = generator_of(generator, insecure_seed)
         if insecure_seed is None:
             key = secrets.token_bytes(32)
         else:
             words = np.random.SeedSequence(insecure_seed).generate_state(4, np.uint64)
             key = words.tobytes()
-        secret = hashlib.shake_256(b"noise" + key).digest(32)
-        if generator == "shake256":
-            self._words = ShakeWords(secret)
+        if self.generator == "openssl":
+            self._words = OpenSSLWords()
         else:
+            secret = hashlib.shake_256(b"noise" + key).digest(32)
             self._words = PhiloxWords(secret, (b"normals", b"further"))
         self.update_count = tf.Variable(
             first_number, trainable=False, dtype=tf.int64, name="updates"
@@ -61,7 +76,7 @@ class GaussianNoise:
         return self.update_count.assign_add(1, read_value=True) - 1
 
     def noised(self, sums, stddev, update):
-        """Returns sums with independent Gaussian noise.
+        """Returns sums with independent Gaussian noise, on a grid (`noised_on_grid`).
 
         Args:
             sums: List of float32 or float64 tensors.
@@ -70,90 +85,43 @@ class GaussianNoise:
 
         Returns:
             List of tensors like `sums`.
-
-        Raises:
-            ValueError: for float64 with generator "fast".
         """
-        if self.generator == "fast" and any(s.dtype == tf.float64 for s in sums):
-            raise ValueError(
-                'Expected float32 weights with noise_generator="fast", whose noise is float32, got '
-                'float64. Use noise_generator="philox".'
-            )
         update = tf.cast(update, tf.int64)
-        place = tf.stack([update, tf.zeros_like(update)])
-        groups = [[sums[i] for i in group] for group in _groups(sums)]
-        noised = self._noised([_packed(group) for group in groups], float(stddev), place)
-        released = {}
-        for indices, group, numbers in zip(_groups(sums), groups, noised, strict=True):
-            released |= zip(indices, _unpacked(numbers, group), strict=True)
-        return [released[i] for i in range(len(sums))]
+        released = [None] * len(sums)
+        for number, dtype in enumerate(dict.fromkeys(s.dtype for s in sums)):
+            # One vector for all of a dtype. Updates are numbered from 0: the upper bits are free.
+            place = tf.stack([update + (number << 40), tf.zeros_like(update)])
+            indices = [i for i, s in enumerate(sums) if s.dtype == dtype]
+            begins, length = _rooms([sums[i] for i in indices])
+            vector = _packed([sums[i] for i in indices], begins, length)
+            noised = self._noised(vector, float(stddev), place)
+            for i, begin in zip(indices, begins, strict=True):
+                count = sums[i].shape.num_elements()
+                released[i] = tf.reshape(noised[begin : begin + count], sums[i].shape)
+        return released
 
-    def _noised(self, vectors, stddev, place):
-        """A list of vectors of even lengths with noise drawn for `place`, [2]."""
-        words = [
-            # Updates are numbered from 0: the upper bits of the number are free.
-            self._words(
-                b"normals",
-                place + tf.constant([number << 40, 0], tf.int64),
-                [2, vector.shape[0] // 2],
-            )
-            for number, vector in enumerate(vectors)
-        ]
-        if self.generator == "fast":
-            return [
-                v + tf.concat(float32_normals(w, stddev)[:2], axis=0)
-                for v, w in zip(vectors, words, strict=True)
-            ]
+    def _noised(self, vector, stddev, place):
+        """A vector of even length with noise drawn for `place`, [2]."""
+        words = self._words(b"normals", place, [2, vector.shape[0] // 2])
 
         def further(index):
             count = index.shape[0] or tf.size(index)
             return self._words(b"further", place, [FURTHER_WORDS, count])
 
-        return noised_on_grid(vectors, stddev, words, further, all_in_float64=in_xla())
-
-
-def _check_generator(generator):
-    """Raises ValueError unless `generator` is one of `GENERATORS`."""
-    if generator not in GENERATORS:
-        raise ValueError(f"Expected noise_generator to be one of {GENERATORS}, got {generator!r}.")
-
-
-def _groups(tensors):
-    """Lists of the indices of tensors whose noise is drawn together.
-
-    Large ones are by themselves, which saves copies; the small ones of a dtype are together, which
-    saves operations.
-    """
-    groups = {}
-    for index, tensor in enumerate(tensors):
-        count = tensor.shape.num_elements()
-        alone = count >= _LARGE and count % 2 == 0
-        groups.setdefault(index if alone else tensor.dtype, []).append(index)
-    return list(groups.values())
+        return noised_on_grid(vector, stddev, words, further, all_in_float64=in_xla())
 
 
 def _rooms(tensors):
     """Where each tensor begins in a vector of all, and the length of that, an even number."""
-    if len(tensors) == 1 and tensors[0].shape.num_elements() % 2 == 0:
-        return [0], tensors[0].shape.num_elements()
     # Starts on multiples of 16 numbers are where TensorFlow slices without a copy.
     ends = np.cumsum([-(-t.shape.num_elements() // 16) * 16 for t in tensors]).tolist()
     return [0, *ends[:-1]], ends[-1]
 
 
-def _packed(tensors):
+def _packed(tensors, begins, length):
     """All numbers in one vector."""
-    begins, length = _rooms(tensors)
     parts = []
     for tensor, begin, end in zip(tensors, begins, [*begins[1:], length], strict=True):
         count = tensor.shape.num_elements()
         parts += [tf.reshape(tensor, [count]), tf.zeros([end - begin - count], tensor.dtype)]
-    return tf.concat(parts, axis=0) if len(parts) > 2 or parts[1].shape[0] else parts[0]
-
-
-def _unpacked(numbers, tensors):
-    begins, _ = _rooms(tensors)
-    return [
-        tf.reshape(numbers[begin : begin + t.shape.num_elements()], t.shape)
-        for begin, t in zip(begins, tensors, strict=True)
-    ]
+    return tf.concat(parts, axis=0)

@@ -7,8 +7,9 @@ how far the computed distribution is from it.
 
 import math
 
-import numpy as np
 import tensorflow as tf
+
+from tfdpnorm.keras_compat.devices_and_precision import compiled
 
 # D is the largest power of two up to sigma / 32: rounding adds at most D^2 / 12, 1e-4 of sigma^2.
 STDDEV_IN_STEPS = 32
@@ -36,70 +37,49 @@ def noised_on_grid(sums, stddev, words, further, *, all_in_float64=False):
     with further bits. So the result is that of float64 for all numbers, bit for bit.
 
     Args:
-        sums: List of [2 m], float32 or float64.
+        sums: [2 m], float32 or float64; number i and number m + i make a pair.
         stddev: Standard deviation of the noise, a float > 0.
-        words: List of [2, m], int32: random words for radii and angles of pairs of normal numbers.
+        words: [2, m], int32: random words for radii and angles of pairs of normal numbers.
         further: Function from indices of pairs, int64 [a], to further random words for them, int32
-            [`FURTHER_WORDS`, a], independent of `words`. Pairs are numbered through all of `sums`.
+            [`FURTHER_WORDS`, a], independent of `words`.
         all_in_float64: Compute all numbers in float64, as XLA needs, which has no sizes that depend
             on values.
 
     Returns:
-        List like `sums`.
+        [2 m], like `sums`.
     """
+    pairs = words.shape[1]
+    table = tf.reshape(sums, [2, pairs])
     if all_in_float64:
-        cells = [None] * len(sums)
-        chosen = [tf.range(word.shape[1], dtype=tf.int64) for word in words]
-    else:
-        parts = zip(sums, words, strict=True)
-        cells, chosen = zip(*[_filtered(total, stddev, word) for total, word in parts], strict=True)
-    # What is left is joined: it costs more by the operation than by the number.
-    begins = np.cumsum([0, *(word.shape[1] for word in words)])
-    index = tf.concat([i + begin for i, begin in zip(chosen, begins, strict=False)], axis=0)
+        every = tf.range(pairs, dtype=tf.int64)
+        exact = _exactly_noised(table, stddev, words, further(every))
+        return tf.reshape(tf.cast(exact, sums.dtype), [-1])
+    filtered, unsafe = _filtered(table, stddev, words)
+    index = tf.reshape(tf.where(unsafe), [-1])
+    both = tf.stack([index, index + pairs])
     exact = _exactly_noised(
-        _gathered([tf.reshape(t, [2, -1]) for t in sums], chosen, tf.float64),
-        stddev,
-        _gathered(words, chosen, tf.int32),
-        further(index),
+        tf.gather(sums, both), stddev, tf.gather(tf.reshape(words, [-1]), both), further(index)
     )
-    exact = tf.split(exact, [i.shape[0] or tf.size(i) for i in chosen], axis=1)
-    exact = [tf.cast(part, total.dtype) for part, total in zip(exact, sums, strict=True)]
-    if all_in_float64:
-        return [tf.reshape(part, total.shape) for part, total in zip(exact, sums, strict=True)]
-    return [
-        tf.tensor_scatter_nd_update(
-            tf.cast(cell, part.dtype) * grid_width(stddev),
-            tf.reshape(tf.stack([i, i + cell.shape[0] // 2]), [-1, 1]),
-            tf.reshape(part, [-1]),
-        )
-        for cell, i, part in zip(cells, chosen, exact, strict=True)
-    ]
+    return tf.tensor_scatter_nd_update(
+        tf.reshape(filtered, [-1]),
+        tf.reshape(both, [-1, 1]),
+        tf.reshape(tf.cast(exact, sums.dtype), [-1]),
+    )
 
 
+@compiled
 def _filtered(sums, stddev, words):
-    """The results in units of D by float32, [2 m], and the pairs where it does not suffice, [a]."""
-    width, pairs = grid_width(stddev), words.shape[1]
+    """The results by float32, [2, m], and whether they do not suffice for a pair, [m]."""
+    width = grid_width(stddev)
     first, second, radii = float32_normals(words, stddev / width)
-    x = tf.cast(sums * (1 / width), tf.float32) + tf.concat([first, second], axis=0)
+    x = tf.cast(sums * (1 / width), tf.float32) + tf.stack([first, second])
     # Beyond the clip, the difference is more than 1/2.
     cells = tf.round(tf.clip_by_value(x, -SAFE_CELLS, SAFE_CELLS))
-    offsets = tf.math.squared_difference(x, cells)
-    safe = max(0.0, 0.5 - NORMAL_ERROR * stddev / width - SUM_ERROR) ** 2
+    nearest = 0.5 - NORMAL_ERROR * stddev / width - SUM_ERROR
     least, most = (radius * stddev / width for radius in SAFE_RADII)
-    unsafe = (offsets[:pairs] > safe) | (offsets[pairs:] > safe) | (radii < least) | (radii > most)
-    return cells, tf.reshape(tf.where(unsafe), [-1])
-
-
-def _gathered(tables, chosen, dtype):
-    """The columns `chosen` of each of [2, m], side by side."""
-    # Along the first axis: much faster than along the second.
-    rows = [
-        [tf.gather(row, index) for row in tf.unstack(table)]
-        for table, index in zip(tables, chosen, strict=True)
-    ]
-    return tf.stack(
-        [tf.concat([tf.cast(t, dtype) for t in row], axis=0) for row in zip(*rows, strict=True)]
-    )
+    # What is not a number is not within any bound.
+    safe = tf.reduce_all(tf.abs(x - cells) <= nearest, axis=0) & (radii >= least) & (radii <= most)
+    return tf.cast(cells, sums.dtype) * width, ~safe
 
 
 def _exactly_noised(sums, stddev, words, further):
@@ -163,8 +143,24 @@ def float32_normals(words, scale=1.0):
     # A word of 0 stands for numbers smaller than 2^-31.
     uniform = tf.maximum(tf.abs(radius_word) * 2.0**-31, 2.0**-32)
     radius = tf.sqrt(tf.math.log(uniform) * (-2.0 * scale**2))
-    angle = angle_word * (math.pi * 2.0**-31)
-    return radius * tf.cos(angle), radius * tf.sin(angle), radius
+    # Of an angle of pi t, the cosine is sin(pi g) and the sine sign(t) cos(pi g), g in [-1/2, 1/2].
+    g = 0.5 - tf.abs(angle_word) * 2.0**-31
+    sine = tf.where(angle_word < 0, -radius, radius) * _in_squares(_COSINE, g)
+    return radius * (g * _in_squares(_SINE, g)), sine, radius
+
+
+# Taylor's series of sin(pi g) / g and cos(pi g) in g^2: their errors are at most 6e-8. XLA computes
+# these ten times as fast as its cosines.
+_SINE = [(-1) ** i * math.pi ** (2 * i + 1) / math.factorial(2 * i + 1) for i in range(6)]
+_COSINE = [(-1) ** i * math.pi ** (2 * i) / math.factorial(2 * i) for i in range(7)]
+
+
+def _in_squares(coefficients, g):
+    """The polynomial in g^2, by Horner's rule."""
+    *others, value = coefficients
+    for coefficient in reversed(others):
+        value = coefficient + g * g * value
+    return value
 
 
 def _fraction(words):

@@ -1,14 +1,40 @@
-"""Random words that are a function of a secret, a purpose and a place."""
+"""Random words: of a cryptographic generator, or a function of a key and a place."""
 
 import hashlib
-import struct
+import ssl
 
 import numpy as np
 import tensorflow as tf
 
+_MOST_BYTES = 2**28  # that OpenSSL is asked for at once; it takes less than 2^31
+
+
+class OpenSSLWords:
+    """Words of OpenSSL's generator: cryptographic, fast, and repeated by nothing.
+
+    It is AES-256 in counter mode (CTR_DRBG, NIST SP 800-90A, unless OpenSSL is configured
+    otherwise). The operating system seeds it, again after a fork. It runs on the host.
+    """
+
+    def __call__(self, purpose, place, shape):
+        """As `PhiloxWords`; no two calls give the same words, whatever the purpose and place."""
+        del purpose, place
+
+        def drawn(shape):
+            left, parts = 4 * int(np.prod(shape)), []
+            while left:
+                parts.append(ssl.RAND_bytes(min(left, _MOST_BYTES)))
+                left -= len(parts[-1])
+            whole = parts[0] if len(parts) == 1 else b"".join(parts)
+            return np.frombuffer(whole, np.int32).reshape(shape)
+
+        # It has a state, so that TensorFlow runs it for each update, and runs it once.
+        words = tf.numpy_function(drawn, [tf.stack(shape)], tf.int32, stateful=True)
+        return tf.ensure_shape(words, [n if isinstance(n, int) else None for n in shape])
+
 
 class PhiloxWords:
-    """Words of Philox, Salmon et al. (2011): fast, and no cryptographic generator.
+    """Words of Philox, Salmon et al. (2011): no cryptographic generator.
 
     Args:
         secret: Bytes.
@@ -42,24 +68,3 @@ class PhiloxWords:
             dtype=tf.int32,
             alg="philox",
         )
-
-
-class ShakeWords:
-    """Words of SHAKE256 (FIPS 202), a cryptographic generator, made on the host.
-
-    Args:
-        secret: Bytes.
-    """
-
-    def __init__(self, secret):
-        self._secret = secret
-
-    def __call__(self, purpose, place, shape):
-        """As `PhiloxWords`."""
-
-        def digest(place, shape):
-            state = hashlib.shake_256(self._secret + purpose + struct.pack("<qq", *place))
-            return np.frombuffer(state.digest(4 * int(np.prod(shape))), np.int32).reshape(shape)
-
-        words = tf.numpy_function(digest, [place, tf.stack(shape)], tf.int32)
-        return tf.ensure_shape(words, [n if isinstance(n, int) else None for n in shape])

@@ -5,7 +5,8 @@ from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.privacy.words import number, unit_of
 
 _GENERATORS = {
-    "shake256": "The noise generator is cryptographic (SHAKE256, FIPS 202).",
+    "openssl": "The noise generator is cryptographic: that of OpenSSL, seeded by the operating "
+    "system.",
     None: "The noise generator, Philox, is not cryptographic. No way to predict it from released "
     "values is known, but none is proved impossible.",
 }

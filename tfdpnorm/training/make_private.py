@@ -30,7 +30,7 @@ from tfdpnorm.keras_compat.models import (
     sublayers,
 )
 from tfdpnorm.keras_compat.variables import KERAS_VERSION
-from tfdpnorm.noise.gaussian import GENERATORS, GaussianNoise
+from tfdpnorm.noise.gaussian import GaussianNoise, generator_of
 from tfdpnorm.privacy import Declaration, PrivacyLedger, PrivacyPlan
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.phases import caveats_of_phases
@@ -82,7 +82,7 @@ def make_private(
     views: Views | None = None,
     engine: str | None = None,
     physical_batch_size: int | str | None = None,
-    noise_generator: str = "philox",
+    noise_generator: str | None = None,
     insecure_seed: int | None = None,
     run_dir: RunDir | str | os.PathLike | None = None,
     validate: bool | str = True,
@@ -122,12 +122,10 @@ def make_private(
         physical_batch_size: Rows that go through the model at once; smaller than a batch saves
             memory and changes nothing else. None for a whole batch at once; "auto" for as many as
             fit into memory, found by trials on synthetic rows and printed in one line.
-        noise_generator: "philox", or "shake256", a cryptographic generator: slower, some 20 ms for
-            each million weights, and not supported by XLA. With both, released values lie on
-            a grid and have the distribution that the accountant assumes (docs/exact_noise.md).
-            "fast" saves some 3 ms for each million weights; an attacker who
-            knows two candidate sums can tell from the bits of a single update which of them it was,
-            regardless of epsilon.
+        noise_generator: "openssl", a cryptographic generator; or "philox", which is not, and which
+            XLA and repeatable noise need. None for "openssl", or "philox" with `insecure_seed`.
+            Released values lie on a grid and have the distribution that the accountant assumes
+            (docs/exact_noise.md).
         insecure_seed: For tests: makes noise and sampled batches repeatable. No guarantee holds.
         run_dir: Folder for the ledger and for checkpoints; or `tfdpnorm.RunDir`, to resume the run
             that it holds. None keeps both in memory.
@@ -178,9 +176,8 @@ def make_private(
         private = tfdpnorm.make_private(model, plan, public_batch=public_rows)
     """
     _check_one_of(plan, budget=budget, num_examples=num_examples, epochs=epochs)
-    _check_settings(
-        noise_generator, insecure_seed, physical_batch_size, validate, most_rows_per_person
-    )
+    _check_settings(insecure_seed, physical_batch_size, validate, most_rows_per_person)
+    noise_generator = generator_of(noise_generator, insecure_seed)
     if declaration is not None:
         remedy = 'Write Declaration("Jane Doe", "jane@example.org").'
         arguments.instance("declaration", declaration, Declaration, remedy=remedy)
@@ -230,7 +227,7 @@ def make_private(
     settings = {
         "statistics": parts.streams.statistics,
         "noise_generator": noise_generator,
-        "noise_grid": None if noise_generator == "fast" else "stddev / 32",
+        "noise_grid": "stddev / 32",
         "sum_rounding": None if parts.engine.now.of_tensorflow_privacy else rounding,
         "insecure_seed": insecure_seed,
     }
@@ -306,12 +303,9 @@ def _check_one_of(plan, **instead):
         )
 
 
-def _check_settings(
-    noise_generator, insecure_seed, physical_batch_size, validate, most_rows_per_person
-):
+def _check_settings(insecure_seed, physical_batch_size, validate, most_rows_per_person):
     """Rejects values that no model could be trained with."""
     check_runs_eagerly()
-    arguments.choice("noise_generator", noise_generator, GENERATORS)
     number = None if _is_auto(physical_batch_size) else physical_batch_size
     for name, value, least, remedy in (
         ("physical_batch_size", number, 1, 'Or pass None or "auto".'),

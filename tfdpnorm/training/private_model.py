@@ -188,10 +188,10 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
                 'Expected a fixed steps_per_execution, got "auto": Keras may change it between the '
                 "entry in the ledger and the updates. Pass a number."
             )
-        if kwargs.get("jit_compile") and self._noise.generator == "shake256":
+        if kwargs.get("jit_compile") and self._noise.generator == "openssl":
             raise ValueError(
-                'Expected jit_compile=False with noise_generator="shake256", which runs on the '
-                'host, got True. Use noise_generator="philox", or do not compile.'
+                'Expected jit_compile=False with noise_generator="openssl", which runs on the '
+                'host, got True. Pass noise_generator="philox" to make_private, or do not compile.'
             )
         check_replicas(
             self._replicas,

@@ -202,7 +202,6 @@ def check_solved(spec):
         ("plateau", ("none",), "Nothing is trained."),
         ("augmentation_multiplicity", (1,), "Nothing is trained."),
         ("views", ("moved",), "Nothing is trained."),
-        ("noise_generator", ("philox", "shake256"), "The fast one has no grid for float64."),
         ("most_rows_per_person", (None,), "Protect persons: set most_per_person."),
     ):
         value = getattr(spec, name)

@@ -233,11 +233,12 @@ class PrivateSpec(TrainingSpec):
         instead_of="epsilon",
     )
     accountant: str = option("rdp", "Accountant.", choices=ACCOUNTANTS)
-    noise_generator: str = option(
-        "philox",
-        "Noise generator; shake256 is cryptographic, and fast is NOT safe against floating-point "
-        "attacks.",
+    noise_generator: str | None = option(
+        None,
+        "Noise generator; only openssl is cryptographic. Default: openssl, or philox with "
+        "--insecure_seed.",
         choices=GENERATORS,
+        measured=False,
     )
     insecure_seed: int | None = option(
         None,

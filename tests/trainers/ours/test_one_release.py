@@ -90,7 +90,6 @@ def test_a_dry_run_releases_nothing():
 REFUSED = {
     "norm": (dict(norm="layer"), "Expected norm to be 'none'"),
     "views": (dict(augmentation_multiplicity=5), "Expected augmentation_multiplicity"),
-    "generator": (dict(noise_generator="fast"), "Expected noise_generator"),
     "public": (dict(public_dataset="synthetic:ink"), "Expected a public data set"),
     "private": (dict(public_dataset="digits"), "than the private dataset"),
     "rows": (dict(most_rows_per_person=3), "Expected most_rows_per_person"),

@@ -46,7 +46,7 @@ VALUES = {
     "seed": 5,
     "insecure_seed": 6,
     "max_examples": 123,
-    "noise_generator": "shake256",
+    "noise_generator": "philox",
     "pretraining_dataset": "cifar100",
     "pretraining_epochs": 3,
     "vocabulary_size": 55,

@@ -60,6 +60,7 @@ SPECS = {
 }
 NOT_MEASURED = (
     "physical_batch_size", "engine", "evaluations", "search", "reduced", "paper_value",
+    "noise_generator",
     "responsible", "contact",
 )  # fmt: skip
 FIELDS = [(kind, field.name) for kind, s in SPECS.items() for field in dataclasses.fields(s)]

@@ -67,7 +67,7 @@ def handed_on(spec, monkeypatch, **more):
 
 def test_the_settings_of_a_spec_reach_the_library(monkeypatch):
     changed = dict(
-        norm="public_batch", engine="per_example", physical_batch_size=7, noise_generator="fast",
+        norm="public_batch", engine="per_example", physical_batch_size=7, noise_generator="philox",
         insecure_seed=5, expected_batch_size=11, l2_norm_clip=0.3, accountant="pld",
         epsilon=None, noise_multiplier=2.5, delta=1e-4,
         clipping="per_layer", pull_back="shrunk", pull_back_weight=2.0,
@@ -84,7 +84,7 @@ def test_the_settings_of_a_spec_reach_the_library(monkeypatch):
             "delta": 1e-4, "most_per_person": None,
         },
         "clipping": Clipping(grouping="per_layer"),
-        "engine": "per_example", "physical_batch_size": 7, "noise_generator": "fast",
+        "engine": "per_example", "physical_batch_size": 7, "noise_generator": "philox",
         "insecure_seed": 5, "most_rows_per_person": 4,
     }  # fmt: skip
     audited = AuditSpec(clipping="per_layer", clip_function="automatic")

@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
+from tfdpnorm.keras_compat.devices_and_precision import compiled
 from tfdpnorm.noise import grid as exact_noise
 from tfdpnorm.noise.grid import (
     FURTHER_WORDS,
@@ -68,15 +69,7 @@ def test_it_is_float64_to_the_bit(stddev, dtype, pairs=2**18):
     @tf.function  # as it is optimised
     def found(**how):
         further = lambda index: tf.gather(more, index, axis=1)  # noqa: E731
-        parts = [slice(0, pairs // 4), slice(pairs // 4, pairs)]  # of pairs
-        noised = noised_on_grid(
-            [tf.reshape(tf.reshape(sums, [2, -1])[:, part], [-1]) for part in parts],
-            stddev,
-            [tf.constant(words[:, part]) for part in parts],
-            further,
-            **how,
-        )
-        return tf.concat([tf.reshape(n, [2, -1]) for n in noised], axis=1)
+        return noised_on_grid(sums, stddev, tf.constant(words), further, **how)
 
     exact = found.python_function(all_in_float64=True)
     np.testing.assert_array_equal(found(all_in_float64=True), exact)
@@ -98,7 +91,7 @@ def test_few_numbers_need_float64():
         used.append(index.shape[0])
         return random_words(FURTHER_WORDS, index.shape[0])
 
-    noised_on_grid([tf.zeros(2**18)], 1.9999, [random_words(2, 2**17)], further)
+    noised_on_grid(tf.zeros(2**18), 1.9999, random_words(2, 2**17), further)
     assert used[0] < 0.015 * 2**17
 
 
@@ -108,8 +101,8 @@ def test_each_is_the_multiple_next_to_the_exact_sum():
     words, more = random_words(2, pairs, 2), random_words(FURTHER_WORDS, pairs, 3)
     words = tf.concat([tf.constant([RARE, RARE[::-1]], tf.int32), words[:, len(RARE) :]], axis=1)
     sums = np.random.default_rng(0).normal(size=2 * pairs)
-    (found,) = noised_on_grid(
-        [tf.constant(sums)], stddev, [words], lambda index: tf.gather(more, index, axis=1)
+    found = noised_on_grid(
+        tf.constant(sums), stddev, words, lambda index: tf.gather(more, index, axis=1)
     )
     normals = np.concatenate(exact_normals(words, more)[:2])
     exact = (sums + LONG(stddev) * normals) / LONG(grid_width(stddev))
@@ -156,13 +149,12 @@ def test_tails_and_centre_are_full(word, least, most):
     assert least < radius < most
 
 
-def float32_errors(words):
+def float32_errors(words, normals_of):
     """Largest errors of float32 radii within `SAFE_RADII`, and of cosines and sines.
 
     Whatever the further bits are: a word stands for all numbers within 1 of it.
     """
     tensor = tf.constant(words, tf.int32)
-    normals_of = tf.function(float32_normals)  # as it is optimised
     _, _, radii = normals_of(tf.stack([tensor, tf.zeros_like(tensor)]))
     radii = radii.numpy().astype(np.float64)
     least, most = SAFE_RADII
@@ -182,10 +174,11 @@ def float32_errors(words):
 
 def assert_safe(words):
     """With a margin of 7 for other machines' kernels; 4 roundings of products come besides."""
-    of_radii, of_angles = float32_errors(words)
-    error = of_radii + SAFE_RADII[1] * (of_angles + 4 * 2.0**-24)
-    assert 0 < of_radii and 0 < of_angles
-    assert 7 * error < NORMAL_ERROR
+    for normals_of in (tf.function(float32_normals), compiled(float32_normals)):  # as optimised
+        of_radii, of_angles = float32_errors(words, normals_of)
+        error = of_radii + SAFE_RADII[1] * (of_angles + 4 * 2.0**-24)
+        assert 0 < of_radii and 0 < of_angles
+        assert 7 * error < NORMAL_ERROR
 
 
 def test_float32_is_within_its_bounds():
@@ -206,10 +199,10 @@ def test_cells_have_their_probabilities():
     pairs, stddev = 2**20, 1.0
     width = grid_width(stddev)
     for seed, place in enumerate((0.0, 0.37)):
-        (found,) = noised_on_grid(
-            [tf.fill([2 * pairs], np.float32(place * width))],
+        found = noised_on_grid(
+            tf.fill([2 * pairs], np.float32(place * width)),
             stddev,
-            [random_words(2, pairs, 10 + seed)],
+            random_words(2, pairs, 10 + seed),
             lambda index: random_words(FURTHER_WORDS, index.shape[0], 20),
         )
         cells = np.rint(found.numpy() / width).astype(int)
@@ -225,9 +218,7 @@ def test_cells_have_their_probabilities():
 def test_non_finite_sums_stay_non_finite():
     sums = tf.constant([np.nan, np.inf, -np.inf, 1.0])
     words = random_words(2, 2)
-    (found,) = noised_on_grid(
-        [sums], 1.0, [words], lambda i: random_words(FURTHER_WORDS, i.shape[0])
-    )
+    found = noised_on_grid(sums, 1.0, words, lambda i: random_words(FURTHER_WORDS, i.shape[0]))
     assert not np.isfinite(found[:3]).any() and np.isfinite(found[3])
 
 

@@ -5,8 +5,10 @@ of them together raise a false alarm in fewer than one run in a million.
 """
 
 import hashlib
+import os
 import secrets
-import struct
+import subprocess
+import sys
 import unittest.mock
 
 import numpy as np
@@ -17,8 +19,10 @@ from tensorflow import keras
 from tfdpnorm.data import poisson_batches
 from tfdpnorm.gradients.contributions.row_sums import rounded_sums
 from tfdpnorm.noise import grid as exact_noise
+from tfdpnorm.noise import words
 from tfdpnorm.noise.gaussian import GENERATORS, GaussianNoise
 from tfdpnorm.noise.grid import float32_normals
+from tfdpnorm.noise.words import OpenSSLWords
 from tfdpnorm.privacy.slots import slots_of_plan
 
 SIGMAS = 6.0
@@ -73,7 +77,7 @@ def test_a_draw_depends_on_key_update_and_variable_alone():
 def test_tensors_never_share_random_numbers(generator):
     """Not at their ends either, whatever room they take. A large stddev has no two alike."""
     shapes = [(16,), (4, 8), (5,), (16,)]
-    noise = GaussianNoise(insecure_seed=1, generator=generator)
+    noise = GaussianNoise(generator=generator)
     with unittest.mock.patch.object(exact_noise, "STDDEV_IN_STEPS", 2**20):
         parts = drawn(noise, shapes, 1.0, 5)
     assert len(np.unique(np.concatenate([np.ravel(part) for part in parts]))) == 16 + 32 + 5 + 16
@@ -91,21 +95,75 @@ def test_large_tensors_have_noise_of_their_own(generator):
 
 
 @pytest.mark.parametrize("generator", GENERATORS)
+def test_each_dtype_has_noise_of_its_own(generator):
+    noise = GaussianNoise(generator=generator)
+    zeros = [tf.zeros(20_000, dtype) for dtype in (tf.float32, tf.float64)]
+    assert_unrelated([t.numpy() for t in noise.noised(zeros, 1.0, 0)])
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
 def test_each_run_has_noise_of_its_own(generator):
     runs = [GaussianNoise(generator=generator) for _ in range(2)]
     assert_unrelated([drawn(noise, [(20_000,)], 1.0, 0)[0] for noise in runs])
 
 
-def test_noise_is_shake_of_key_and_number():
-    """SHAKE-256 of what it is for, a key from the operating system, and the number."""
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_a_traced_update_draws_again(generator):
+    """Grappler computes what has no state, and reads nothing that changes, once for all calls."""
+    noise = GaussianNoise(generator=generator)
+    traced = tf.function(lambda: noise.noised([tf.zeros(20_000)], 1.0, noise.next_number()))
+    assert_unrelated([traced()[0].numpy() for _ in range(4)])
+
+
+def test_philox_has_a_key_for_each_purpose():
+    """SHAKE-256 of the purpose, and of a key that comes from the operating system."""
     with unittest.mock.patch.object(secrets, "token_bytes", lambda count: count * b"k"):
-        noise = GaussianNoise(generator="shake256")
+        noise = GaussianNoise(generator="philox")
     (found,) = noise.noised([tf.zeros(16)], 1.0, 7)
     secret = hashlib.shake_256(b"noise" + 32 * b"k").digest(32)
-    state = hashlib.shake_256(secret + b"normals" + struct.pack("<qq", 7, 0))
-    words = tf.constant(np.frombuffer(state.digest(4 * 16), np.int32).reshape(2, 8))
-    expected = np.concatenate(float32_normals(words)[:2])
+    key = np.frombuffer(hashlib.shake_256(b"normals" + secret).digest(16), np.int64) + [7, 0]
+    drawn = tf.random.stateless_uniform([2, 8], key, None, None, tf.int32, alg="philox")
+    expected = np.concatenate(float32_normals(drawn)[:2])
     np.testing.assert_array_equal(found, np.round(expected * 32) / 32)
+
+
+def test_openssl_gives_the_words():
+    drawn = []
+
+    def counted(count):
+        drawn.append(np.arange(count, dtype=np.uint8).tobytes())
+        return drawn[-1]
+
+    with (
+        unittest.mock.patch.object(words.ssl, "RAND_bytes", counted),
+        unittest.mock.patch.object(words, "_MOST_BYTES", 20),
+    ):
+        found = OpenSSLWords()(b"normals", None, [2, 8])
+    assert [len(part) for part in drawn] == [20, 20, 20, 4]
+    np.testing.assert_array_equal(found, np.frombuffer(b"".join(drawn), np.int32).reshape(2, 8))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no os.fork here")
+def test_processes_that_were_forked_draw_other_words():
+    """In a process without TensorFlow, whose threads do not survive a fork."""
+    code = """
+import os, ssl
+ssl.RAND_bytes(16)
+read, write = os.pipe()
+if os.fork() == 0:
+    os.write(write, ssl.RAND_bytes(32))
+    os._exit(0)
+print(os.read(read, 32) == ssl.RAND_bytes(32))
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "False\n"
+
+
+def test_a_seed_needs_a_generator_that_repeats():
+    assert GaussianNoise(insecure_seed=1).generator == "philox"
+    assert GaussianNoise().generator == "openssl"
+    with pytest.raises(ValueError, match="Expected no insecure_seed with noise_generator"):
+        GaussianNoise(insecure_seed=1, generator="openssl")
 
 
 class Interrupted(Exception):
@@ -267,11 +325,6 @@ def test_the_denominator_is_the_expected_lot_size(private, weight_trace):
     np.testing.assert_allclose(counted, sizes, rtol=1e-4)
 
 
-def test_float64_gets_no_float32_noise():
-    with pytest.raises(ValueError, match='Expected float32 weights with noise_generator="fast"'):
-        GaussianNoise(generator="fast").noised([tf.zeros(3, tf.float64)], 1.0, 0)
-
-
-def test_an_unknown_generator_is_refused():
+def test_an_unknown_generator_is_rejected():
     with pytest.raises(ValueError, match="Expected noise_generator to be one of"):
         GaussianNoise(generator="mersenne")

@@ -408,7 +408,7 @@ def test_it_trains_without_clip_and_noise(compiled, data, no_noise):
 @pytest.mark.slow
 def test_it_compiles_by_xla(private, data, cross_entropy):
     model = network()
-    trained = private(model, physical_batch_size=4)
+    trained = private(model, physical_batch_size=4, noise_generator="philox")
     trained.compile("sgd", cross_entropy, jit_compile=True)
     before = averages(model)
     trained.fit(*data, verbose=0)

@@ -63,7 +63,7 @@ MODELS = {
 SLOW = ("*-seeded", "*-contrast", "*-global", "per_example-flip", "per_example-recurrent")
 
 
-def trained(model, engine, **compiled):
+def trained(model, engine, *, noise_generator=None, **compiled):
     private = private_of(
         model,
         num_examples=24,
@@ -74,6 +74,7 @@ def trained(model, engine, **compiled):
         delta=1e-4,
         physical_batch_size=4,
         engine=engine,
+        noise_generator=noise_generator,
     )
     private.compile("sgd", keras.losses.SparseCategoricalCrossentropy(True), **compiled)
     x = np.random.default_rng(0).normal(size=(24, 3, 3, 1)).astype(np.float32)
@@ -95,4 +96,5 @@ def test_a_model_that_draws_is_verified_and_trained(engine, name):
 @pytest.mark.quick_cases("dropout")
 @pytest.mark.parametrize("name", ["dropout", "generator", "kernel", "recurrent", "global"])
 def test_it_is_compiled_by_xla(name):
-    assert trained(MODELS[name](), "book_keeping", jit_compile=True).ledger.updates == 3
+    compiled = dict(noise_generator="philox", jit_compile=True)
+    assert trained(MODELS[name](), "book_keeping", **compiled).ledger.updates == 3
