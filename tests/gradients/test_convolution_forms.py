@@ -51,6 +51,29 @@ def test_all_forms_equal_the_loop(form, case):
     assert_equals_the_loop(model, counts=(0, 1, 7), tolerance=1e-4)
 
 
+@pytest.mark.parametrize("of", ["images", "outputs"])
+def test_a_row_that_is_not_finite_adds_nothing(form, of):
+    """Whichever factor of its gradient it is in."""
+    rng = np.random.default_rng(5)
+    layer = keras.layers.Conv2D(3, 3, padding="same")
+    layer.build((None, 4, 4, 2))
+    parts = {name: rng.normal(size=(5, 4, 4, c)) for name, c in (("images", 2), ("outputs", 3))}
+    finite = np.ones(5, bool)
+    clean = {
+        name: np.float32(np.where(np.arange(5) == 2, 0, part.T).T) for name, part in parts.items()
+    }
+    parts[of][2, 1, 1, 0], finite[2] = np.inf, False
+    factors = tf.constant(np.where(finite, 0.5, 0.0), tf.float32)
+
+    def total(parts):
+        images, b = (tf.constant(parts[name], tf.float32) for name in ("images", "outputs"))
+        found = ConvolutionSum(images, b, Window.of(layer), layer.kernel.shape)
+        found.squared_norms()
+        return found.weighted_sum(factors, tf.constant(finite))
+
+    np.testing.assert_allclose(total(parts), total(clean), rtol=1e-5, atol=1e-5)
+
+
 @pytest.fixture
 def place_by_place(monkeypatch):
     monkeypatch.setattr(ConvolutionSum, "_by_patches", lambda self: False)
