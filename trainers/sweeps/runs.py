@@ -100,12 +100,18 @@ def estimate(spec, records):
 
     The mean of the same cell's runs with the same settings; without one, that of the table's
     runs of the same network, or else of all its runs, each scaled by the rows that went through it,
-    by their pixels and by the width of the network.
+    by their pixels and by the width of the network. Where each row gets its own backward pass
+    through the whole batch, as in Algorithm 1, runs without that tell nothing.
 
     Args:
         spec: The run.
         records: Records of its table.
     """
+    records = [
+        r
+        for r in records
+        if _is_of_whole_batches(r["flags"]) == _is_of_whole_batches(spec.settings)
+    ]
     same = [r for r in records if _is_of_cell(r, spec) and not differences(spec, r["flags"])]
     network = [r for r in records if r["flags"].get("model") == spec.run.model]
     for known, factor in ((same, lambda _: 1.0), (network, _scale(spec)), (records, _scale(spec))):
@@ -143,6 +149,10 @@ def duration(seconds):
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def _is_of_whole_batches(settings):
+    return settings.get("statistics") == "lot" and settings.get("norm") == "public_batch"
 
 
 def _scale(spec):

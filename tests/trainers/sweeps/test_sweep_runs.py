@@ -137,6 +137,17 @@ def test_the_estimate_prefers_the_same_network():
     assert estimate(TABLE[1], records[1:]) == pytest.approx(90.0)
 
 
+def test_algorithm_1_is_not_estimated_by_runs_that_are_not_of_it():
+    """Each row has a backward pass through all rows: an update takes a thousand times as long."""
+    plain = changed(TABLE[1], norm="public_batch")
+    algorithm_1 = changed(plain, statistics="lot", column="lot")
+    assert estimate(algorithm_1, [record_of(plain, seconds=10.0)]) is None
+    assert estimate(plain, [record_of(algorithm_1, seconds=10.0)]) is None
+    shorter = changed(algorithm_1, column="shorter")
+    assert estimate(shorter, [record_of(algorithm_1, seconds=10.0)]) == pytest.approx(10.0)
+    assert "each: unknown" in listing([algorithm_1], [record_of(plain, seconds=10.0)])
+
+
 def test_a_search_is_estimated_by_its_run():
     search = search_spec(changed(TABLE[1], epsilon=1.0, accountant="rdp"), over="learning_rate")
     records = [record_of(TABLE[1], seconds=10.0)]
