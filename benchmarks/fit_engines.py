@@ -11,14 +11,15 @@ from benchmarks.keras_engines import (
 )
 from tfdpnorm.keras_compat.devices_and_precision import half_precision, made_under
 
-_UPDATES = 50  # of a call, an epoch
+_UPDATES = 50  # of an epoch
+_EPOCHS = 8  # of a call: 400 updates, as many as `make_private` suggests
 _BUDGET = 20_000  # updates of the plan, on which the number of slots depends a little
 
 
 def prepare(engine, model_name, x, y, half=False):
     """Prepares `fit` of "keras_fit" or "book_keeping_fit" on arrays in memory.
 
-    Both go through an epoch of 50 updates at a call. Keras takes batches of `len(x)`; a private
+    Both go through 8 epochs of 50 updates at a call. Keras takes batches of `len(x)`; a private
     model samples them with that expected size, so that they are padded to fixed slots.
     """
     size = len(x)
@@ -33,6 +34,6 @@ def prepare(engine, model_name, x, y, half=False):
             )
 
     def run():
-        model.fit(x, y, epochs=1, verbose=0, **more)
+        model.fit(x, y, epochs=_EPOCHS, verbose=0, **more)
 
-    return Prepared(run, parameters_of(model), versions_used(), updates=_UPDATES)
+    return Prepared(run, parameters_of(model), versions_used(), updates=_EPOCHS * _UPDATES)
