@@ -188,16 +188,16 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
                 'Expected a fixed steps_per_execution, got "auto": Keras may change it between the '
                 "entry in the ledger and the updates. Pass a number."
             )
-        if kwargs.get("jit_compile") and self._noise.generator == "openssl":
-            raise ValueError(
-                'Expected jit_compile=False with noise_generator="openssl", which runs on the '
-                'host, got True. Pass noise_generator="philox" to make_private, or do not compile.'
-            )
         check_replicas(
             self._replicas,
             jit_compile=kwargs.get("jit_compile") is True,
             run_eagerly=kwargs.get("run_eagerly"),
         )
+        if kwargs.get("jit_compile") and self._noise.generator == "openssl":
+            raise ValueError(
+                'Expected jit_compile=False with noise_generator="openssl", which runs on the '
+                'host, got True. Pass noise_generator="philox" to make_private, or do not compile.'
+            )
         if self.suggestion is not None and optimizer in OPTIMIZERS:
             optimizer = self.suggestion.optimizer(optimizer)
         optimizer = keras.optimizers.get(optimizer)
