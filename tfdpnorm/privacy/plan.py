@@ -208,6 +208,9 @@ class PrivacyPlan:
             statistics_queries: See the class.
             default_share: s, where there are queries and the plan says no share.
             no_guarantee_because: Further reasons, a tuple of sentences.
+
+        Returns:
+            A `PrivacyPlan`.
         """
         share = self.statistics_budget_share or default_share
         return dataclasses.replace(
