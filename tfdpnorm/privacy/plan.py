@@ -71,8 +71,9 @@ class PrivacyPlan:
             of their rows, and this is the most rows of one that an update reads.
 
     Raises:
-        ValueError: if a value is outside of its range, the lot is larger than the data set, there
-            are statistics queries without a share, or an earlier phase protects another unit.
+        ValueError: if a value is outside of its range, the expected batch is larger than the data
+            set, there are statistics queries without a share, or an earlier phase protects another
+            unit.
     """
 
     num_examples: int

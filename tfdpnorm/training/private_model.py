@@ -266,7 +266,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         return {name: value for name, value in logs.items() if name not in training_only}
 
     def update_metrics_of(self, y: Any, predictions: Any, sample_weight: Any) -> None:
-        """Updates the metrics of `compile` by examples of a lot; as `compute_metrics`."""
+        """Updates the metrics of `compile` with examples of a batch; as `compute_metrics`."""
         update_compiled_metrics(self, y, predictions, sample_weight)
 
     def make_train_function(self, force: bool = False) -> Callable:

@@ -46,7 +46,7 @@ def accounting_text(record):
             ),
             "## The epsilon that the paper's sigmas really give, at delta 1e-5",
             "The paper claims epsilon = 1 for all of them. RDP and PLD hold, for Poisson-sampled "
-            "lots; bold where they are above the claim.",
+            "batches; bold where they are above the claim.",
             table(("", "sigma", "q", "T", "reading", *headers), quoted),
             "## Sigma against epsilon (noise 2 C sigma)",
             *(_curve_table(curve) for curve in record["curves"]),

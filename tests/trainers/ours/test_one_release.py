@@ -98,7 +98,7 @@ REFUSED = {
 
 
 @each("name", REFUSED)
-def test_settings_without_use_are_refused(name):
+def test_settings_without_use_are_rejected(name):
     changes, message = REFUSED[name]
     with pytest.raises(ValueError, match=message):
         small_spec(**changes)

@@ -272,6 +272,6 @@ def test_float64_gets_no_float32_noise():
         GaussianNoise(generator="fast").noised([tf.zeros(3, tf.float64)], 1.0, 0)
 
 
-def test_an_unknown_generator_is_refused():
+def test_an_unknown_generator_is_rejected():
     with pytest.raises(ValueError, match="Expected noise_generator to be one of"):
         GaussianNoise(generator="mersenne")
