@@ -1,4 +1,4 @@
-"""SavedModel folders as imports: those that Keras saved load and convert, others are refused."""
+"""SavedModel folders as imports: those that Keras saved load and convert, others are rejected."""
 
 import numpy as np
 import pytest

@@ -113,7 +113,7 @@ CASES = [
 
 @st.composite
 def settings_of(draw):
-    """Settings, and the names of those that must be refused."""
+    """Settings, and the names of those that must be rejected."""
     settings, bad = dict(PLAIN), set()
     if draw(st.integers(0, 3)) == 0:
         settings["norm"] = draw(st.sampled_from(["public", "blend", "example", "lot"]))

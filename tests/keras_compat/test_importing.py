@@ -1,4 +1,4 @@
-"""Which Keras is refused, and that ours finds our layers in files after `import tfdpnorm`."""
+"""Which Keras is rejected, and that ours finds our layers in files after `import tfdpnorm`."""
 
 import importlib
 import importlib.metadata

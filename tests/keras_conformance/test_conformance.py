@@ -1,4 +1,4 @@
-"""Without clip and noise a private model trains and reports as plain Keras does, or is refused."""
+"""Without clip and noise a private model trains and reports as plain Keras does, or is rejected."""
 
 import re
 

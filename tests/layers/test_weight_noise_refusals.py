@@ -1,4 +1,4 @@
-"""WeightNoise puts everything back, and refuses what would be silently without noise."""
+"""WeightNoise puts everything back, and rejects what would be silently without noise."""
 
 import functools
 

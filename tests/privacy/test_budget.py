@@ -1,4 +1,4 @@
-"""The budget refuses what is no budget."""
+"""The budget rejects what is no budget."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""A ledger file is refused once anybody touched it."""
+"""A ledger file is rejected once anybody touched it."""
 
 import json
 import os

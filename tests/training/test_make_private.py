@@ -1,4 +1,4 @@
-"""`make_private` takes values; what they say together is what is trained, or is refused."""
+"""`make_private` takes values; what they say together is what is trained, or is rejected."""
 
 import math
 import subprocess

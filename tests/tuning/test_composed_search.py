@@ -1,4 +1,4 @@
-"""Searches that choose by scores: every trial counts, and one more than planned is refused."""
+"""Searches that choose by scores: every trial counts, and one more than planned is rejected."""
 
 import keras_tuner
 import pytest

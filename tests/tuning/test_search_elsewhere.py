@@ -1,4 +1,4 @@
-"""A search that goes on with other rows is refused; one in another place says so."""
+"""A search that goes on with other rows is rejected; one in another place says so."""
 
 import shutil
 

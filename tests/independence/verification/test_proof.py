@@ -1,4 +1,4 @@
-"""What a proof says, and what it refuses to be made of."""
+"""What a proof says, and what it rejects to be made of."""
 
 import pytest
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""Heads that one release gives: cells, runs, what is refused, and the program."""
+"""Heads that one release gives: cells, runs, what is rejected, and the program."""
 
 import dataclasses
 

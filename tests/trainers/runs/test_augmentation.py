@@ -1,4 +1,4 @@
-"""The views that experiments train on: where they are moved to, and what is refused."""
+"""The views that experiments train on: where they are moved to, and what is rejected."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Searches over the papers' cells: what is tried, what the record says, what is refused."""
+"""Searches over the papers' cells: what is tried, what the record says, what is rejected."""
 
 import json
 

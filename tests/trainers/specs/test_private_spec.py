@@ -1,4 +1,4 @@
-"""PrivateSpec: what it refuses, with the value and the remedy, and how many updates it means."""
+"""PrivateSpec: what it rejects, with the value and the remedy, and how many updates it means."""
 
 import dataclasses
 import math

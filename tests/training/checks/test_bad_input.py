@@ -1,4 +1,4 @@
-"""What private training refuses: one error each, with its remedy, before any budget is spent."""
+"""What private training rejects: one error each, with its remedy, before any budget is spent."""
 
 import numpy as np
 import pytest

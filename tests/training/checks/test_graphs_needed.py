@@ -1,4 +1,4 @@
-"""Models and losses that no graph can hold, or that mix rows: refused in one line of our own."""
+"""Models and losses that no graph can hold, or that mix rows: rejected in one line of our own."""
 
 import numpy as np
 import pytest

@@ -74,7 +74,7 @@ def made(private, cross_entropy):
 
 
 def refused(run):
-    """Inference that is refused."""
+    """Inference that is rejected."""
 
     def checked(private):
         with pytest.raises(ValueError, match="Inference changes a variable"):

@@ -1,4 +1,4 @@
-"""Per-example independence is proved of the graph that is trained, or training is refused."""
+"""Per-example independence is verified on the graph that is trained, or training is rejected."""
 
 import gc
 

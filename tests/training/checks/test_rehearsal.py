@@ -1,4 +1,4 @@
-"""What training would refuse of a model is refused when it is made private, in one line."""
+"""What training would reject of a model is rejected when it is made private, in one line."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""Private training refuses what lets an example change another's gradient, before any update."""
+"""Private training rejects what lets an example change another's gradient, before any update."""
 
 import numpy as np
 import pytest

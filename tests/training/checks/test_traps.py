@@ -17,7 +17,7 @@ SPARSE, DENSE = keras.losses.SparseCategoricalCrossentropy, keras.losses.Categor
 
 @pytest.fixture
 def refused(build, private, data):
-    """Returns a function to the message with which `fit` refuses targets, before any update."""
+    """Returns a function to the message with which `fit` rejects targets, before any update."""
 
     def message(loss, y, model=None):
         trained = private(model or build("functional"))

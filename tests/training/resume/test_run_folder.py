@@ -1,4 +1,4 @@
-"""Runs that can be resumed: what is kept, what is refused, what is counted."""
+"""Runs that can be resumed: what is kept, what is rejected, what is counted."""
 
 import contextlib
 import errno

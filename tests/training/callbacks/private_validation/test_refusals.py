@@ -1,4 +1,4 @@
-"""PrivateValidation: settings, data and judgements that are refused."""
+"""PrivateValidation: settings, data and judgements that are rejected."""
 
 import math
 
