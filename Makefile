@@ -26,6 +26,7 @@ MUTANTS ?=
 UPGRADE ?= no
 LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),yes,no)
 UV_VERSION := 0.13.8
+PYDOCLINT_VERSION := 0.12.0
 
 VENV ?= .venv
 VENV_PYTHON := $(VENV)/bin/python
@@ -175,9 +176,39 @@ docs: env ## build the site in build/site; warnings and dead links are errors
 	$(VENV_PYTHON) -m sphinx -q -W --keep-going -c docs . build/site
 	@echo "The site is in build/site/index.html."
 
-lint: env ## check style and format with ruff
+lint: env .venv-pydoclint/$(PYDOCLINT_VERSION) ## check style and format with ruff, docstrings with pydoclint
 	$(VENV_PYTHON) -m ruff check .
 	$(VENV_PYTHON) -m ruff format --check .
+	.venv-pydoclint/bin/pydoclint -q $(DOCUMENTED)
+
+# In an environment of its own: it brings a package that overwrites docstring-parser, which
+# tensorflow-datasets needs.
+.venv-pydoclint/$(PYDOCLINT_VERSION): | env
+	rm -rf .venv-pydoclint
+	$(VENV_PYTHON) -m venv .venv-pydoclint
+	.venv-pydoclint/bin/python -m pip install -q --disable-pip-version-check pydoclint==$(PYDOCLINT_VERSION)
+	touch $@
+
+# The modules that define the names of `tfdpnorm` itself; tests/test_docstrings.py compares them.
+DOCUMENTED := tfdpnorm/convert/convert.py \
+    tfdpnorm/convert/fold.py \
+    tfdpnorm/errors.py \
+    tfdpnorm/gradients/clipping.py \
+    tfdpnorm/layers/batch_normalization.py \
+    tfdpnorm/layers/public_batch_normalization.py \
+    tfdpnorm/layers/scale_norm.py \
+    tfdpnorm/least_squares/release.py \
+    tfdpnorm/privacy/budget.py \
+    tfdpnorm/privacy/plan.py \
+    tfdpnorm/training/callbacks/private_validation.py \
+    tfdpnorm/training/callbacks/weight_average.py \
+    tfdpnorm/training/make_private.py \
+    tfdpnorm/training/private_model.py \
+    tfdpnorm/training/public_rows.py \
+    tfdpnorm/training/resume/run_folder.py \
+    tfdpnorm/training/suggested_rate.py \
+    tfdpnorm/training/suggestions.py \
+    tfdpnorm/training/views.py
 
 format: env ## format the code with ruff
 	$(VENV_PYTHON) -m ruff format .
@@ -202,5 +233,5 @@ lock: ## write requirements/*.lock from setup.py
 	done
 
 clean: ## remove .venv, caches and build files; keep outputs/ and results/
-	@rm -rf .venv .venv-py31[23] build dist docs/generated *.egg-info .pytest_cache .ruff_cache .hypothesis
+	@rm -rf .venv .venv-py31[23] .venv-pydoclint build dist docs/generated *.egg-info .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

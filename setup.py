@@ -67,7 +67,6 @@ DEV_REQUIRES = [
     *TEST_REQUIRES,
     *DOCS_REQUIRES,
     "ruff>=0.5",
-    "pydoclint>=0.5",
     # To install the checkout without build isolation.
     "setuptools>=77",
     "wheel>=0.40",

@@ -1,4 +1,4 @@
-"""Images per second and peak memory of a private step on a large lot, in physical batches.
+"""Images per second and peak memory of a private step on a large batch, in physical batches.
 
     python -m benchmarks.lots --lot=1024 --physical_batch_sizes=64,128 --output=lots.json
 

@@ -4,7 +4,7 @@
     python -m benchmarks.sources --what=time --output=sources_time.json
 
 Every source has a process of its own. For time they take turns, so that a drift of the machine's
-speed affects all of them alike. LeNet-5 on synthetic images, lots of 1,024, by `fit`.
+speed affects all of them alike. LeNet-5 on synthetic images, batches of 1,024, by `fit`.
 benchmarks/README.md says what the columns mean.
 """
 

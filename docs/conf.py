@@ -18,7 +18,7 @@ import site_pages  # noqa: E402
 from tfdpnorm._version import __version__  # noqa: E402
 
 project = "tfdpnorm"
-author = "tfdpnorm authors"
+author = copyright = "tfdpnorm authors"
 version = release = __version__
 root_doc = "docs/index"
 

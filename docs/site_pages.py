@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def write_all(folder):
-    """Writes the pages of the API and of the command lines into the folder, anew."""
+    """Writes the pages of the API and of the command lines into the folder again."""
     folder.mkdir(exist_ok=True)
     pages = {**api_pages(), "commands.md": commands_page()}
     for old in folder.iterdir():

@@ -156,13 +156,13 @@ def test_invalid_values_get_one_sentence(call, value):
     ],
 )
 @each("value", ["x", None])
-def test_a_remedy_ends_every_refusal(call, more, value):
+def test_a_remedy_ends_every_rejection(call, more, value):
     with pytest.raises(ValueError) as refused:
         call("some_name", value, remedy="Do this.", **more)
     assert one_sentence(refused).endswith(". Do this.")
 
 
-def test_a_refusal_says_what_came():
+def test_a_rejection_says_what_came():
     error = arguments.refusal("steps", "to be even", 3, "Add one.")
     assert type(error) is ValueError
     assert str(error) == "Expected steps to be even, got 3. Add one."
@@ -172,7 +172,7 @@ def test_a_refusal_says_what_came():
 
 
 @each("value", [Unprintable(), -(10**100_000)], ids=kind)
-def test_a_refusal_survives_what_cannot_be_printed(value):
+def test_a_rejection_survives_what_cannot_be_printed(value):
     message = str(arguments.refusal("steps", "to be even", value))
     assert message.startswith("Expected steps to be even, got ")
 
@@ -192,7 +192,7 @@ def test_within_takes_its_ends(value):
 
 
 @each("value", [-1.0000001, 2.0000001, *INFINITE, *NOT_FLOATS], ids=kind)
-def test_within_refuses_what_is_outside(value):
+def test_within_rejects_what_is_outside(value):
     with pytest.raises(ValueError) as refused:
         arguments.within("share", value, -1, 2)
     assert "in [-1, 2]" in one_sentence(refused, "share")
@@ -272,7 +272,7 @@ def test_a_choice_is_one_of_those_allowed(value, choice):
     [True, 1.0, "Red", "", None, ["red"], {}, {"red"}, np.int64(1), np.ones(2), BEYOND],
     ids=kind,
 )
-def test_another_choice_is_refused(value):
+def test_another_choice_is_rejected(value):
     with pytest.raises(ValueError) as refused:
         arguments.choice("norm", value, ("red", 1))
     assert "norm to be one of 'red', 1, got " in one_sentence(refused, "norm")

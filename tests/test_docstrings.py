@@ -2,6 +2,7 @@
 
 Every exported function says what its arguments are and what it returns, every class what its
 arguments or fields are; a name of `tfdpnorm` itself also what it raises, with an example.
+`make lint` lets pydoclint check the modules of the latter.
 """
 
 import inspect
@@ -14,6 +15,7 @@ import pytest
 from tensorflow import keras
 
 import tfdpnorm
+from tests.programs import ROOT
 from tests.public_interface import exported, parameters
 
 TOP = dict.fromkeys(tfdpnorm._NAMES)
@@ -102,6 +104,13 @@ def test_disagreement_is_noticed():
         "halved: no Returns",
     ]
     assert faults("Box", Box) == ["Box: Args are not ['width']"]
+
+
+def test_pydoclint_reads_the_modules_of_all_names():
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    (listed,) = re.findall(r"^DOCUMENTED := ((?:.*\\\n)*.*)$", makefile, re.MULTILINE)
+    homes = {inspect.getsourcefile(getattr(tfdpnorm, name)) for name in TOP}
+    assert {str(ROOT / path) for path in listed.replace("\\\n", " ").split()} == homes
 
 
 def names_for_examples():

@@ -40,7 +40,7 @@ def test_stacked_loops_are_a_product():
     assert seen == [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
 
 
-def test_marked_cases_and_no_cases_are_refused():
+def test_marked_cases_and_no_cases_are_rejected():
     with pytest.raises(ValueError, match="without marks"):
         each("value", [pytest.param(1, marks=pytest.mark.slow)])
     with pytest.raises(ValueError, match="Expected cases, got none"):

@@ -244,7 +244,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path, name):
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.ENOSPC])
-def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path, monkeypatch, number):
+def test_a_folder_that_cannot_be_written_to_is_rejected(tmp_path, monkeypatch, number):
     """Simulated, since the tests may run as root, whom no mode stops."""
     monkeypatch.setattr(files.pathlib.Path, "touch", failing(number))
     with pytest.raises(OSError, match=f"got .*: {os.strerror(number)}. Name another one."):
@@ -252,7 +252,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path, monkeypatch, nu
     assert names(tmp_path) == []
 
 
-def test_a_folder_that_may_not_even_be_looked_at_is_refused(tmp_path, monkeypatch):
+def test_a_folder_that_may_not_even_be_looked_at_is_rejected(tmp_path, monkeypatch):
     monkeypatch.setattr(files.pathlib.Path, "mkdir", failing(errno.EACCES))
     monkeypatch.setattr(os, "stat", failing(errno.EACCES))
     with pytest.raises(OSError, match="Permission denied. Name another one."):

@@ -258,13 +258,13 @@ def the_sentence(result):
 
 
 @pytest.mark.parametrize("version", ["3.14.0", "3.9.18", "2.7.18", "3.1.5", "12.1.0"])
-def test_makefile_refuses_a_python_that_cannot_work(tmp_path, version):
+def test_makefile_rejects_a_python_that_cannot_work(tmp_path, version):
     python = fake_python(tmp_path / "some python", version)
     sentence = the_sentence(check_python(f"PYTHON={python}"))
     assert f"{python} (Python {version})" in sentence
 
 
-def test_makefile_refuses_a_python_that_does_not_run(tmp_path):
+def test_makefile_rejects_a_python_that_does_not_run(tmp_path):
     python = fake_python(tmp_path / "shim", None)
     assert "does not run" in the_sentence(check_python(f"PYTHON={python}"))
 

@@ -194,7 +194,7 @@ def test_bad_input():
         Hessian(model, x, y, cross_entropy).product(np.ones(22))
 
 
-def test_a_loss_that_is_no_loss_of_each_row_is_refused():
+def test_a_loss_that_is_no_loss_of_each_row_is_rejected():
     model, (x, y) = small_model(), rows()
     hessian = Hessian(model, x, y, lambda y, o: tf.reduce_mean(cross_entropy(y, o)))
     with pytest.raises(ValueError, match="Expected a loss that gives a number for each row, got"):

@@ -163,7 +163,7 @@ def test_a_black_box_audit_of_the_step_as_it_is(statistics, violated, private, d
         {"budget": None, "noise_multiplier": 0.0, "delta": DELTA},
     ],
 )
-def test_other_plans_are_refused(settings, private, data):
+def test_other_plans_are_rejected(settings, private, data):
     frame, row = Frame("", *data, 0), Row("", data[0][0], 0)
     with pytest.raises(ValueError, match="one noisy update on the whole data set"):
         audit_one_step(private(**settings), frame, row)

@@ -235,7 +235,7 @@ def test_a_pull_back_of_what_was_not_noised_is_seen(monkeypatch):
 
 @pytest.mark.slow
 def test_a_layer_that_remembers_its_rows_is_seen():
-    """Keras' own moving average would be refused by name; one of another make is not."""
+    """Keras' own moving average would be rejected by name; one of another make is not."""
 
     class Remembers(keras.layers.Layer):
         def build(self, shape):

@@ -141,7 +141,7 @@ def test_random_numbers_are_the_same_every_time(data):
     assert np.linalg.norm(other(lot) - first) > 0.01, "nothing was random"
 
 
-def test_random_numbers_that_cannot_be_repeated_are_refused(data):
+def test_random_numbers_that_cannot_be_repeated_are_rejected(data):
     def views(x):
         drawn = tf.numpy_function(lambda: np.random.random(), [], tf.double)
         return x + tf.cast(tf.ensure_shape(drawn, []), x.dtype)

@@ -280,7 +280,7 @@ class Late(keras.Model):
         return cls()
 
 
-def test_normalisation_made_in_build_is_refused_in_one_line():
+def test_normalisation_made_in_build_is_rejected_in_one_line():
     model = Late(name="whole")
     model(X)
     with pytest.raises(ValueError, match=r"^Model 'whole' creates .*: Late mak"):
@@ -292,7 +292,7 @@ class Own(layers.BatchNormalization):
         return super().call(inputs, training=training)
 
 
-def test_after_a_conversion_the_refusal_asks_for_a_converter():
+def test_after_a_conversion_the_rejection_asks_for_a_converter():
     model = keras.Sequential([keras.Input((4,)), Own(name="own"), layers.Dense(1)])
     with pytest.raises(ValueError, match="register_converter. Replace it with make_private"):
         private_with(model)

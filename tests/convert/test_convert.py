@@ -199,7 +199,7 @@ def test_a_layer_that_is_always_in_training_is_frozen_and_named():
     assert layer.name == "norm" and "called with training=True" in layer.note
 
 
-def test_a_model_that_runs_in_no_graph_is_refused():
+def test_a_model_that_runs_in_no_graph_is_rejected():
     class Eager(layers.Layer):
         def call(self, inputs):
             return inputs * float(tf.reduce_sum(inputs) > 0) if tf.executing_eagerly() else 1 / 0
@@ -409,7 +409,7 @@ def test_make_private_converts(batch_norm):
     np.testing.assert_allclose(folded(rows), private.predict(rows, verbose=0), rtol=1e-4, atol=1e-4)
 
 
-def test_the_remedy_is_named_and_wrong_arguments_are_refused():
+def test_the_remedy_is_named_and_wrong_arguments_are_rejected():
     model = convolutional()
     with pytest.raises(ValueError, match=r'make_private\(\.\.\., convert="public_batch"\)'):
         make(model, rows_for(model))
@@ -493,7 +493,7 @@ def test_the_sum_of_a_converted_model_equals_the_loop(batch_norm):
     assert_equals_the_loop(converted, counts=(0, 3), clips=(0.05, 1e6))
 
 
-def test_a_subclass_of_the_frozen_layer_is_refused():
+def test_a_subclass_of_the_frozen_layer_is_rejected():
     class Thawed(FrozenBatchNormalization):
         def call(self, inputs, training=None):
             return layers.BatchNormalization.call(self, inputs, training=training)

@@ -54,7 +54,7 @@ def test_every_format_predicts_the_same(tmp_path, batch_norm):
     assert card["privacy"] == {"guarantee_holds": False}
 
 
-def test_a_file_that_predicts_otherwise_is_refused(tmp_path, monkeypatch):
+def test_a_file_that_predicts_otherwise_is_rejected(tmp_path, monkeypatch):
     monkeypatch.setattr(exported, "run_tflite", lambda path, rows: np.zeros((len(rows), 4)))
     with pytest.raises(ValueError, match="to predict as the model does"):
         export(model_of("frozen"), tmp_path, ROWS, int8=False)

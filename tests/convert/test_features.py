@@ -152,7 +152,7 @@ class Counting(Remembering):
 
 
 @pytest.mark.parametrize("layer", [Remembering, Counting])
-def test_a_model_that_keeps_something_of_images_is_refused(tmp_path, layer):
+def test_a_model_that_keeps_something_of_images_is_rejected(tmp_path, layer):
     model = keras.Sequential([keras.Input((8, 6, 3)), layer(), layers.Flatten()])
     with pytest.raises(ValueError, match="The model keeps a value from earlier rows"):
         image_features(model, X, pixels=Pixels(), folder=tmp_path, echo=[].append)

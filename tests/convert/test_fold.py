@@ -148,7 +148,7 @@ def test_a_model_without_such_layers_is_copied():
 
 
 @each("statistics", ["blend", "example", "lot"])
-def test_refuses_moments_of_each_row(statistics):
+def test_rejects_moments_of_each_row(statistics):
     model = with_moments(
         keras.Sequential([keras.Input((4,)), PublicBatchNormalization(statistics=statistics)])
     )
@@ -156,7 +156,7 @@ def test_refuses_moments_of_each_row(statistics):
         fold_public_statistics(model)
 
 
-def test_refuses_a_model_without_moments():
+def test_rejects_a_model_without_moments():
     model = keras.Sequential([keras.Input((4,)), PublicBatchNormalization(name="early")])
     with pytest.raises(ValueError, match="Layer 'early' holds no public moments"):
         fold_public_statistics(model)
@@ -174,7 +174,7 @@ class Subclassed(keras.Model):
         return self.norm(inputs)
 
 
-def test_refuses_subclassed_models():
+def test_rejects_subclassed_models():
     with pytest.raises(ValueError, match="Sequential or functional model.*Subclassed"):
         fold_public_statistics(Subclassed())
     inputs = keras.Input((4,))
@@ -183,7 +183,7 @@ def test_refuses_subclassed_models():
         fold_public_statistics(nested)
 
 
-def test_refuses_layers_that_hold_the_normalisation_inside():
+def test_rejects_layers_that_hold_the_normalisation_inside():
     inputs = keras.Input((3, 4))
     sums = ScaleNorm("public_batch", name="after")([inputs, inputs])
     with pytest.raises(ValueError, match=r"got 'after' \(ScaleNorm\)"):

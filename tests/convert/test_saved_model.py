@@ -1,4 +1,4 @@
-"""SavedModel folders as imports: those that Keras saved load and convert, others are refused."""
+"""SavedModel folders as imports: those that Keras saved load and convert, others are rejected."""
 
 import numpy as np
 import pytest
@@ -46,19 +46,19 @@ def test_a_folder_of_keras_converts_as_the_model_itself(tmp_path):
     np.testing.assert_allclose(converted(x, training=False), model(x, training=False), rtol=1e-5)
 
 
-def test_a_folder_of_a_module_is_refused(tmp_path):
+def test_a_folder_of_a_module_is_rejected(tmp_path):
     tf.saved_model.save(Doubling(), str(tmp_path / "module"))
     with pytest.raises(ValueError, match=r"SavedModel.*Keras .*model\.save"):
         convert_model(tmp_path / "module", "frozen")
 
 
-def test_an_exported_folder_is_refused(tmp_path):
+def test_an_exported_folder_is_rejected(tmp_path):
     network().export(str(tmp_path / "exported"))
     with pytest.raises(ValueError, match=r"SavedModel.*Keras .*model\.save"):
         convert_model(tmp_path / "exported", "frozen")
 
 
-def test_a_folder_without_a_model_is_refused(tmp_path):
+def test_a_folder_without_a_model_is_rejected(tmp_path):
     with pytest.raises(ValueError, match="cannot be loaded as a whole Keras model"):
         convert_model(tmp_path, "frozen")
 

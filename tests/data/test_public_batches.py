@@ -184,7 +184,7 @@ def test_rows_of_several_inputs_are_compared_together():
 
 
 @each("public", [(PUBLIC,), (PUBLIC, PUBLIC[:5])])
-def test_other_numbers_of_arrays_or_of_rows_are_refused(public):
+def test_other_numbers_of_arrays_or_of_rows_are_rejected(public):
     with pytest.raises(ValueError, match=r"Expected a public array for each of 2 private one\(s\)"):
         check_public_batch(public, (PRIVATE, PRIVATE))
 

@@ -1,4 +1,4 @@
-"""Synthetic public rows: what they are made of, their statistics, and what is refused."""
+"""Synthetic public rows: what they are made of, their statistics, and what is rejected."""
 
 import numpy as np
 import pytest
@@ -126,12 +126,12 @@ def test_names_of_synthetic_rows():
 
 
 @each("name", ["synthetic:", "kmnist", "synthetic:stripes", "synthetics"])
-def test_other_names_are_refused(name):
+def test_other_names_are_rejected(name):
     with pytest.raises(ValueError, match="Expected"):
         SyntheticRows.named(name)
 
 
-def test_numbers_for_token_ids_and_the_reverse_are_refused():
+def test_numbers_for_token_ids_and_the_reverse_are_rejected():
     with pytest.raises(ValueError, match="a kind of token ids for rows of token ids.*'uniform'"):
         SyntheticRows("uniform").rows((4,), num_tokens=7)
     with pytest.raises(ValueError, match="a kind of numbers for rows of numbers.*'zipf'"):

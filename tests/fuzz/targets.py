@@ -75,7 +75,7 @@ def fuzz(*strategies, quick, share=1.0, **named):
 
 
 class Refusal:
-    """What `attempt` returns where the input was refused.
+    """What `attempt` returns where the input was rejected.
 
     Attributes:
         error: The exception.

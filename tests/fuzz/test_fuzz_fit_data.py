@@ -1,4 +1,4 @@
-"""Shapes, dtypes and values given to fit: refused in clear words, or the update that they ask for.
+"""Shapes, dtypes and values given to fit: rejected in clear words, or the update that they ask for.
 
 An update that is made is the noise and the sum of what each row alone gives, over the lot size.
 """

@@ -1,4 +1,4 @@
-"""Damaged ledgers: refused, or a prefix of what was written; never another exception."""
+"""Damaged ledgers: rejected, or a prefix of what was written; never another exception."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""Damaged folders of runs that crashed: refused, or resumed without spending unseen."""
+"""Damaged folders of runs that crashed: rejected, or resumed without spending unseen."""
 
 import pathlib
 import shutil

@@ -113,7 +113,7 @@ CASES = [
 
 @st.composite
 def settings_of(draw):
-    """Settings, and the names of those that must be refused."""
+    """Settings, and the names of those that must be rejected."""
     settings, bad = dict(PLAIN), set()
     if draw(st.integers(0, 3)) == 0:
         settings["norm"] = draw(st.sampled_from(["public", "blend", "example", "lot"]))
@@ -152,7 +152,7 @@ def prepared(settings, run_dir=None):
 
 @pytest.mark.slow
 @fuzz(drawn=settings_of(), in_folder=st.integers(0, 3).map(lambda n: n == 0), quick=12, share=0.25)
-def test_any_settings_train_or_are_refused(drawn, in_folder, tmp_path_factory):
+def test_any_settings_train_or_are_rejected(drawn, in_folder, tmp_path_factory):
     settings, bad = drawn
     run_dir = tmp_path_factory.mktemp("run") / "run" if in_folder else None
     if settings.get("checkpoint_every") and not in_folder:

@@ -1,4 +1,4 @@
-"""Damaged folders of TensorFlow Datasets: refused, or exactly the data that were written."""
+"""Damaged folders of TensorFlow Datasets: rejected, or exactly the data that were written."""
 
 import json
 import pathlib

@@ -59,7 +59,7 @@ def test_flat_clipping_ignores_layers():
     assert Clipping(NORM).of_variables(layers=[0, 1, 2]).groups is None
 
 
-def test_per_layer_clipping_without_layers_is_refused():
+def test_per_layer_clipping_without_layers_is_rejected():
     with pytest.raises(ValueError, match="Expected the layer of each variable"):
         clipped_sum(example_gradients(seed=2), tf.ones(6), Clipping(NORM, "per_layer"))
 
@@ -98,6 +98,6 @@ def test_it_does_not_change():
         ((NORM, "flat", "abadi", 1e9), "loss_scale in"),
     ],
 )
-def test_values_out_of_range_are_refused(values, message):
+def test_values_out_of_range_are_rejected(values, message):
     with pytest.raises(ValueError, match=message):
         Clipping(*values)

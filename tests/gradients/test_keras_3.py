@@ -57,7 +57,7 @@ def test_low_rank_updates_equal_the_loop(layer, shape, dtype):
     assert_clipped_to_the_norm(model)
 
 
-def test_trained_quantised_layers_are_refused():
+def test_trained_quantised_layers_are_rejected():
     layer = layers.Dense(3, name="rounded")
     model = model_over((4,), layer)
     layer.quantize("int8")
@@ -69,7 +69,7 @@ def test_trained_quantised_layers_are_refused():
 
 
 @pytest.mark.parametrize("around", [False, True])
-def test_layers_that_run_twice_are_refused(around):
+def test_layers_that_run_twice_are_rejected(around):
     inputs = keras.Input((4,))
     if around:
         inner = layers.Dense(3)

@@ -277,7 +277,7 @@ class _InALoop(keras.layers.Layer):
         return tf.map_fn(self.inner, inputs)
 
 
-def test_a_layer_called_inside_a_loop_is_refused():
+def test_a_layer_called_inside_a_loop_is_rejected():
     model = keras.Sequential([keras.Input((4, 2)), _InALoop(), keras.layers.Flatten()])
     rows = example_rows(model, 2)
     step = tf.function(

@@ -169,13 +169,13 @@ def by_its_inputs(layer):
     ],
     ids=["dense", "prelu", "layer_norm", "convolution", "lstm", "loop", "gru_loop", "no_rule"],
 )
-def test_a_gradient_by_inputs_is_refused(layer, shape):
+def test_a_gradient_by_inputs_is_rejected(layer, shape):
     """What it depends on reads the weights past the z's."""
     with pytest.raises(ValueError, match="or to a tf.GradientTape in the model or the loss"):
         proof_of(by_its_inputs(layer), (6, *shape))
 
 
-def test_a_gradient_by_inputs_in_the_loss_is_refused():
+def test_a_gradient_by_inputs_in_the_loss_is_rejected():
     model = keras.Sequential([keras.Input((4,)), layers.Dense(3, "tanh"), layers.Dense(1)])
 
     @tf.function(autograph=False)

@@ -156,7 +156,7 @@ def borrowing(own):
 
 @pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
 @pytest.mark.parametrize(("own", "reader"), [(False, "other code"), (True, "borrowing")])
-def test_a_layer_that_reads_what_it_does_not_own_is_refused(own, reader, policy):
+def test_a_layer_that_reads_what_it_does_not_own_is_rejected(own, reader, policy):
     keras.mixed_precision.set_global_policy(policy)
     try:
         model = borrowing(own)
@@ -169,7 +169,7 @@ def test_a_layer_that_reads_what_it_does_not_own_is_refused(own, reader, policy)
 
 @pytest.mark.parametrize("before", [False, True])
 @pytest.mark.parametrize("graph", [False, True])
-def test_a_model_that_reads_the_weights_of_its_layers_is_refused(before, graph):
+def test_a_model_that_reads_weights_of_its_layers_is_rejected(before, graph):
     model = Scaling(before)
     model.build((None, 3))
 
@@ -188,7 +188,7 @@ def test_a_model_that_reads_the_weights_of_its_layers_is_refused(before, graph):
 
 
 @pytest.mark.parametrize("read", [tf.square, lambda kernel: tf.gather(kernel, [0])])
-def test_a_loss_that_reads_weights_is_refused(read):
+def test_a_loss_that_reads_weights_is_rejected(read):
     model = keras.Sequential([keras.Input((3,)), layers.Dense(2)])
     plain = loss_function(model)
 
@@ -208,7 +208,7 @@ def test_reads_of_frozen_weights_are_free():
     assert_equals_the_loop(model, counts=(2,))
 
 
-def test_a_weight_of_no_layer_is_refused():
+def test_a_weight_of_no_layer_is_rejected():
     class Bare(keras.Model):
         def __init__(self):
             super().__init__()
@@ -225,7 +225,7 @@ def test_a_weight_of_no_layer_is_refused():
         book_keeping(model, None, rows, model.trainable_variables, 1.0)
 
 
-def test_looped_reference_sees_what_is_refused():
+def test_looped_reference_sees_what_is_rejected():
     """The gradient that would be missing is not zero."""
     model = borrowing(own=False)
     rows = example_rows(model, 1)

@@ -36,7 +36,7 @@ def test_a_segment_beyond_the_last_is_not_the_next_rows_first(name):
     np.testing.assert_allclose(all_rows(ids), expected)
 
 
-def test_sparse_segments_are_refused():
+def test_sparse_segments_are_rejected():
     def one(row):
         return tf.sparse.segment_sum(row, [0, 1, 2], [0, 0, 1])
 

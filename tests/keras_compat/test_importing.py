@@ -1,4 +1,4 @@
-"""Which Keras is refused, and that ours finds our layers in files after `import tfdpnorm`."""
+"""Which Keras is rejected, and that ours finds our layers in files after `import tfdpnorm`."""
 
 import importlib
 import importlib.metadata
@@ -46,7 +46,7 @@ def test_variables_that_change_nothing_are_taken(keras_3, variables, installed):
 
 
 @pytest.mark.parametrize("value", ["1", "true", "True"])
-def test_the_legacy_keras_is_refused_beside_keras_3(value, installed):
+def test_the_legacy_keras_is_rejected_beside_keras_3(value, installed):
     installed(True, TF_USE_LEGACY_KERAS=value)
     with pytest.raises(ImportError, match=f"^Expected Keras 3, got .*={value}.* Unset TF_USE_"):
         importing.choose_keras()
@@ -63,7 +63,7 @@ def test_a_variable_that_says_yes_beside_keras_2_is_named(value, installed, monk
 
 
 @pytest.mark.parametrize("backend", ["jax", "torch", "numpy"])
-def test_other_backends_are_refused(backend, installed):
+def test_other_backends_are_rejected(backend, installed):
     installed(True, KERAS_BACKEND=backend)
     with pytest.raises(ImportError, match=f"got '{backend}'. Set KERAS_BACKEND=tensorflow"):
         importing.choose_keras()
@@ -100,7 +100,7 @@ def test_a_backend_from_a_file_of_settings_is_not_taken(tmp_path):
     assert done.stdout.split() == ["tensorflow"], done.stderr
 
 
-def test_keras_imported_with_another_backend_is_refused(installed, monkeypatch):
+def test_keras_imported_with_another_backend_is_rejected(installed, monkeypatch):
     installed(True, KERAS_BACKEND="tensorflow")
     imported = types.SimpleNamespace(config=types.SimpleNamespace(backend=lambda: "torch"))
     monkeypatch.setitem(sys.modules, "keras", imported)

@@ -201,7 +201,7 @@ def test_inputs_keep_their_structure():
 
 
 @pytest.mark.keras_3_only("variables are on the tape whenever they are switched on")
-def test_a_variable_that_was_switched_on_later_is_refused():
+def test_a_variable_that_was_switched_on_later_is_rejected():
     model = stack(keras.layers.Dense(3))
     kernel = model.layers[0].kernel
     kernel.trainable = False

@@ -64,7 +64,7 @@ OPTIMIZERS.append(
         optimizer=lambda: O.Nadam(_RATE),
         differs=None
         if KERAS_3
-        else "Keras 2.15's is wrong in graph mode, here and there (see docs/limits.md)",
+        else "Keras 2.15's has a bug in graph mode, in both libraries (see docs/limits.md)",
     )
 )
 OPTIMIZERS.append(

@@ -1,4 +1,4 @@
-"""Without clip and noise a private model trains and reports as plain Keras does, or is refused."""
+"""Without clip and noise a private model trains and reports as plain Keras does, or is rejected."""
 
 import re
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
     "case",
     [pytest.param(c, id=c.name, marks=[] if c.quick else pytest.mark.slow) for c in CASES],
 )
-def test_a_private_model_is_as_plain_keras_or_refused(case, tmp_path):
+def test_a_private_model_is_as_plain_keras_or_rejected(case, tmp_path):
     if case.differs is not None:
         with pytest.raises(AssertionError, match="Not equal to tolerance"):
             outcome_of(case, tmp_path)

@@ -24,7 +24,7 @@ def proof_of(case):
 @pytest.mark.quick_cases("wide_and_deep", "distillation")
 @pytest.mark.slow_cases(*sorted(set(PROVED) - set(QUICK)))
 @pytest.mark.parametrize("name", PROVED)
-def test_a_model_that_users_bring_is_proved(name):
+def test_a_model_that_users_bring_is_verified(name):
     proof = proof_of(PROVED[name])
     assert proof.holds, proof.obstacle
     assert len(proof.claims) >= 4
@@ -45,7 +45,7 @@ def test_obstacles_to_verification_are_named(name):
 
 @pytest.mark.slow_cases("positions_*_vectors")
 @pytest.mark.parametrize("name", POSITIONS_REFUSED)
-def test_positions_given_rows_afterwards_are_refused_with_remedy(name):
+def test_positions_given_rows_later_are_rejected_with_remedy(name):
     case, _ = POSITIONS_REFUSED[name]
     with pytest.raises(ValueError, match='engine="per_example"'):
         private = private_with(case, steps=1, engine="book_keeping")

@@ -14,7 +14,7 @@ def proof_of(case):
 
 @pytest.mark.quick_cases("convolutional_vae")
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_is_proved(name):
+def test_an_example_is_verified(name):
     case = EXAMPLES[name]
     proof = proof_of(case)
     assert proof.holds, proof.obstacle

@@ -130,13 +130,13 @@ def test_it_survives_saving(tmp_path, rng):
         ({"epsilon": float("nan")}, "Expected epsilon > 0 and finite"),
     ],
 )
-def test_settings_out_of_range_are_refused(settings, message):
+def test_settings_out_of_range_are_rejected(settings, message):
     with pytest.raises(ValueError, match=message):
         NoisedBatchNormalization(**settings)
 
 
 @each("shape", [(None,), (None, 4, None)])
-def test_inputs_without_channels_are_refused(shape):
+def test_inputs_without_channels_are_rejected(shape):
     with pytest.raises(ValueError, match="known number of channels"):
         NoisedBatchNormalization().build(shape)
 
@@ -264,7 +264,7 @@ def test_variance_from_noised_moments_is_less_noisy_than_theirs():
 # Where recording cannot be right
 
 
-def test_a_call_inside_a_loop_is_refused():
+def test_a_call_inside_a_loop_is_rejected():
     layer = built(2)
 
     @tf.function

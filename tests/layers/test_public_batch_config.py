@@ -179,7 +179,7 @@ def test_training_inside_of_a_pass_is_no_error(training, rng):
         ({"statistics_gradient": "half"}, "Expected statistics_gradient to be one of .*'half'"),
     ],
 )
-def test_refused_arguments(options, message):
+def test_rejected_arguments(options, message):
     with pytest.raises(ValueError, match=message):
         PublicBatchNormalization(**options)
 
@@ -196,7 +196,7 @@ def test_refused_arguments(options, message):
         (-4, (None, 4, 4), "axis within 1 to 2"),
     ],
 )
-def test_refused_shapes(axis, shape, message):
+def test_rejected_shapes(axis, shape, message):
     with pytest.raises(ValueError, match=f"{message}.*'odd'"):
         PublicBatchNormalization(axis=axis, name="odd").build(shape)
 

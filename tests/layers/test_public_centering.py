@@ -133,12 +133,12 @@ def test_config_and_shape():
 
 
 @each("options", [{"axis": 0}, {"axis": "last"}, {"statistics": "mine"}])
-def test_settings_out_of_range_are_refused(options):
+def test_settings_out_of_range_are_rejected(options):
     with pytest.raises(ValueError, match="Expected (axis|statistics)"):
         PublicCentering(**options)
 
 
-def test_training_outside_of_a_private_model_is_refused(rows):
+def test_training_outside_of_a_private_model_is_rejected(rows):
     layer = PublicCentering()
     with pytest.raises(tf.errors.InvalidArgumentError, match="PublicCentering was trained outside"):
         layer(rows[0], training=True)

@@ -57,7 +57,7 @@ def test_a_row_without_numbers_spoils_no_other():
 
 
 @each("shape", [(2, 3, 9, 1), (2, 9, 3, 1), (2, 9), (2, None, 9, 1)])
-def test_images_too_small_for_the_padding_are_refused(shape):
+def test_images_too_small_for_the_padding_are_rejected(shape):
     with pytest.raises(ValueError, match="Expected images .* of padding=4 or more, got shape"):
         RandomCropAndFlip().build(shape)
 

@@ -153,7 +153,7 @@ def test_float64_stays_float64(rng, set_policy):
         ),
     ],
 )
-def test_refused_arguments(options, message):
+def test_rejected_arguments(options, message):
     with pytest.raises(ValueError, match=message):
         ScaleNorm(**options)
 
@@ -171,7 +171,7 @@ def test_refused_arguments(options, message):
         ({"normalization": "public_batch"}, (None, 4, None), "size of axis -1 to be known"),
     ],
 )
-def test_refused_shapes(options, shapes, message):
+def test_rejected_shapes(options, shapes, message):
     layer = ScaleNorm(name="block3", **options)
     one = isinstance(shapes, tuple)
     inputs = keras.Input(shapes[1:]) if one else [keras.Input(shape[1:]) for shape in shapes]

@@ -304,12 +304,12 @@ def test_a_seed_repeats_what_is_drawn():
         ({"max_alpha": 0.01}, "initial_log_alpha of at most"),
     ],
 )
-def test_refusals(options, match):
+def test_rejections(options, match):
     with pytest.raises((ValueError, TypeError), match=match):
         VariationalDropoutDense(3, **options)
 
 
-def test_refused_convolutions():
+def test_rejected_convolutions():
     for options in ({"groups": 2}, {"data_format": "channels_first"}):
         with pytest.raises(ValueError, match="Expected groups=1"):
             VariationalDropoutConv2D(4, 3, **options)
@@ -426,7 +426,7 @@ def test_a_rate_of_a_half_is_the_bound_of_kingma():
 
 
 @each("refused", [(alpha_of_rate, 1.0), (alpha_of_rate, -0.1), (rate_of_alpha, -1.0)])
-def test_refused_rates(refused):
+def test_rejected_rates(refused):
     function, value = refused
     with pytest.raises(ValueError, match="^Expected (rate|alpha) "):
         function(value)

@@ -1,4 +1,4 @@
-"""WeightNoise puts everything back, and refuses what would be silently without noise."""
+"""WeightNoise puts everything back, and rejects what would be silently without noise."""
 
 import functools
 
@@ -112,7 +112,7 @@ def test_weights_that_would_get_no_noise_are_rejected(how, message, rng):
     ],
     ids=lambda make: make.__name__,
 )
-def test_normalisation_is_refused(make):
+def test_normalisation_is_rejected(make):
     with pytest.raises(ValueError, match=f"does not normalise, got {make.__name__} 'mine'. Use it"):
         WeightNoise(make(name="mine"), 0.1)
     spectral = keras.layers.SpectralNormalization(keras.layers.Dense(2))
@@ -136,12 +136,12 @@ def test_every_normalisation_of_the_library_is_known_as_one():
     ],
     ids=["dropout", "flatten", "only_normalisation_inside"],
 )
-def test_a_layer_without_weights_is_refused(make, stddev, rng):
+def test_a_layer_without_weights_is_rejected(make, stddev, rng):
     with pytest.raises(ValueError, match="has no weights to draw"):
         WeightNoise(make(), stddev)(normal(rng, 2, 4, 5))
 
 
-def test_noise_on_noise_is_refused():
+def test_noise_on_noise_is_rejected():
     inner = WeightNoise(keras.layers.Dense(2), 0.1)
     for layer in (inner, keras.Sequential([inner]), keras.layers.TimeDistributed(inner)):
         with pytest.raises(ValueError, match="draws its weights already"):
@@ -159,7 +159,7 @@ def test_only_layers_are_wrapped(layer):
     [-1e-9, float("nan"), float("inf"), 1e39, 10**400, True, np.True_, "0.1", None, 1j, [0.1]],
     ids=repr,
 )
-def test_refused_stddev(stddev):
+def test_rejected_stddev(stddev):
     with pytest.raises(
         ValueError, match="Expected stddev to be a finite float32 number >= 0.* got"
     ):
@@ -172,7 +172,7 @@ def test_invalid_seeds_are_rejected(seed):
         WeightNoise(keras.layers.Dense(2), 0.1, seed=seed)
 
 
-def test_weights_that_are_no_real_numbers_are_refused():
+def test_weights_that_are_no_real_numbers_are_rejected():
     class Complex(keras.layers.Layer):
         def build(self, input_shape):
             def ones(shape, dtype=None):

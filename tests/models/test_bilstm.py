@@ -97,7 +97,7 @@ def test_layer_norm_of_the_embedding_is_over_each_word():
 
 
 @pytest.mark.slow
-def test_group_norm_of_masked_words_is_refused():
+def test_group_norm_of_masked_words_is_rejected():
     with pytest.raises(ValueError, match='norm="group" and mask_zero=True.*Use norm="layer"'):
         models.build("bilstm", "group", normalize_embedding=True, **SMALL)
     model = models.build("bilstm", "group", normalize_embedding=True, mask_zero=False, **SMALL)

@@ -136,6 +136,6 @@ def test_layer_norm_is_over_all_units_of_an_example():
         ({"kernel_initializer": "he"}, "nitializer.*: '?he"),
     ],
 )
-def test_settings_out_of_range_are_refused(options, message):
+def test_settings_out_of_range_are_rejected(options, message):
     with pytest.raises(ValueError, match=message):
         models.build("lenet5", **options)

@@ -181,7 +181,7 @@ def test_the_scale_of_a_layer_matters_where_no_norm_follows(norm, placement, fre
 
 
 @each("name", sorted([*TRAINABLE, "bilstm"]))
-def test_an_unknown_placement_is_refused(name):
+def test_an_unknown_placement_is_rejected(name):
     for norm in ("none", "layer"):
         with pytest.raises(ValueError, match=r"norm_placement to be one of 'hidden'.*got 'last'"):
             models.build(name, norm=norm, norm_placement="last")
@@ -207,7 +207,7 @@ def test_mod_of_a_network_without_hidden_layers():
         ("group", {"hidden_units": (16,)}, "16 units in 16 groups at 'dense1_norm'"),
     ],
 )
-def test_normalising_single_units_is_refused(norm, options, message):
+def test_normalising_single_units_is_rejected(norm, options, message):
     """The deviation of one number from its own mean is 0, whatever the network has seen."""
     with pytest.raises(ValueError, match=message):
         models.build("mlp", norm, input_shape=(5,), **options)
@@ -262,6 +262,6 @@ def test_logits_are_float32(name, norm, policy, set_policy):
 
 @each("name", ["tf_tutorial", "vgg", "resnet18"])
 @each("shape", [(7, 8, 3), (32, 7, 3), (32, 32), (3072,), (1, 32, 32, 3), (None, None, 3)])
-def test_wrong_images_are_refused(name, shape):
+def test_wrong_images_are_rejected(name, shape):
     with pytest.raises(ValueError, match=r"input_shape=\(height, width, channels\).* at least 8"):
         models.build(name, input_shape=shape)

@@ -121,7 +121,7 @@ def test_the_names_of_the_parts():
         ({"part": "features", "input_shape": (7, 9, 1)}, "at least 8, got"),
     ],
 )
-def test_parts_that_a_model_lacks_are_refused(name, options, message):
+def test_parts_that_a_model_lacks_are_rejected(name, options, message):
     with pytest.raises(ValueError, match=message):
         models.build(name, **options)
 

@@ -65,6 +65,6 @@ def test_a_name_is_registered_once(empty_registry):
         ({"name": "lenet5", "norm": "weight"}, "Expected norm to be one of .*got 'weight'"),
     ],
 )
-def test_unknown_models_and_options_are_refused(arguments, message):
+def test_unknown_models_and_options_are_rejected(arguments, message):
     with pytest.raises(ValueError, match=message):
         models.build(**arguments)

@@ -218,6 +218,6 @@ def test_scale_norm_is_of_the_kind_of_the_network(norm):
         *(("resnet9", {"groups": groups}, f"got {groups}") for groups in (0, -2, 3, 7, 16.0)),
     ],
 )
-def test_networks_that_cannot_be_are_refused(name, options, message):
+def test_networks_that_cannot_be_are_rejected(name, options, message):
     with pytest.raises(ValueError, match=message):
         models.build(name, norm="group", **options)

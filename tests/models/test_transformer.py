@@ -82,6 +82,6 @@ def test_saved_and_loaded(tmp_path):
 
 
 @each("options", [{"width": 9, "heads": 3}, {"width": 8, "heads": 3}])
-def test_settings_out_of_range_are_refused(options):
+def test_settings_out_of_range_are_rejected(options):
     with pytest.raises(ValueError, match="Expected an even width .* got width=[89] and heads=3"):
         models.build("transformer", **{**SMALL, **options})

@@ -213,7 +213,7 @@ def tied():
     ],
     ids=["subclassed", "nested_subclassed", "layer", "number", "unbuilt", "noisy", "tied"],
 )
-def test_refused_models(make, message):
+def test_rejected_models(make, message):
     with pytest.raises(ValueError, match=message):
         with_weight_noise(make(), 0.1)
 
@@ -226,6 +226,6 @@ def test_refused_models(make, message):
         ({"weight_noise_seed": -1}, "Expected seed to be None or an int"),
     ],
 )
-def test_refused_options(options, message):
+def test_rejected_options(options, message):
     with pytest.raises(ValueError, match=message):
         models.build("mlp", **options, **SMALL["mlp"])

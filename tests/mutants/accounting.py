@@ -647,7 +647,7 @@ MUTANTS = (
         "    if state.remaining_updates:\n",
         "    if False:\n",
         "A run that is counted as it was goes on, and nobody counts the rest.",
-        tests_in(_PHASES, "test_a_run_that_may_go_on_is_refused"),
+        tests_in(_PHASES, "test_a_run_that_may_go_on_is_rejected"),
     ),
     fault(
         "phase-without-its-reasons",

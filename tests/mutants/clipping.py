@@ -186,7 +186,7 @@ MUTANTS = (
         "A layer on other rows than the batch's is clipped row by row instead of by example.",
         tests_in(
             "tests/gradients/rules/test_time_distributed.py",
-            "test_rows_other_than_the_examples_are_refused",
+            "test_rows_other_than_the_examples_are_rejected",
         ),
     ),
     fault(

@@ -21,7 +21,7 @@ MUTANTS = (
         "and type(x) is not FrozenBatchNormalization",
         "and not isinstance(x, FrozenBatchNormalization)",
         "A subclass whose call takes statistics of the lot is not refused by name.",
-        tests_in(_TESTS, "test_a_subclass_of_the_frozen_layer_is_refused"),
+        tests_in(_TESTS, "test_a_subclass_of_the_frozen_layer_is_rejected"),
     ),
     fault(
         "wrapped-normalisation-stays",

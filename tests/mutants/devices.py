@@ -11,7 +11,7 @@ _on_devices = tests_in(
 _in_processes = tests_in(
     "tests/training/several_devices/test_workers.py", "test_two_processes_train_as_one_does"
 )
-_REFUSALS = "tests/training/several_devices/test_refusals.py"
+_REFUSALS = "tests/training/several_devices/test_rejections.py"
 _SHARED = "tests/data/test_shared_lots.py"
 
 MUTANTS = (

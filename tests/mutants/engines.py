@@ -58,7 +58,7 @@ MUTANTS = (
         "A layer without a rule shows each example all the others.",
         tests_in(
             "tests/gradients/rules/test_fallback_rule.py",
-            "test_examples_along_another_axis_of_an_argument_are_refused",
+            "test_examples_along_another_axis_of_an_argument_are_rejected",
         ),
     ),
     fault(
@@ -69,7 +69,7 @@ MUTANTS = (
         "The ledger counts an update that fails before it has computed anything.",
         tests_in(
             "tests/training/checks/test_engine_in_use.py",
-            "test_a_tensor_of_another_graph_is_refused_in_one_sentence",
+            "test_a_tensor_of_another_graph_is_rejected_in_one_sentence",
         ),
     ),
     fault(

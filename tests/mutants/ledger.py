@@ -98,7 +98,7 @@ MUTANTS = (
         "A file may hold entries that this library does not write.",
         tests_in(
             "tests/privacy/test_ledger_file_damage.py",
-            "test_entries_that_contradict_each_other_are_refused",
+            "test_entries_that_contradict_each_other_are_rejected",
         ),
     ),
     fault(
@@ -126,7 +126,7 @@ MUTANTS = (
         "hashlib.sha256(text)",
         "Lines can be exchanged for those of another ledger.",
         tests_in(
-            "tests/privacy/test_ledger_file_damage.py", "test_lines_of_another_ledger_are_refused"
+            "tests/privacy/test_ledger_file_damage.py", "test_lines_of_another_ledger_are_rejected"
         ),
     ),
     fault(

@@ -136,7 +136,7 @@ MUTANTS = (
         "The exact number of right answers on private examples is among the released weights.",
         tests_in(
             "tests/training/checks/test_metrics.py",
-            "test_a_metric_that_is_part_of_the_model_is_refused",
+            "test_a_metric_that_is_part_of_the_model_is_rejected",
         ),
     ),
     fault(
@@ -147,7 +147,7 @@ MUTANTS = (
         "A metric carries private labels into a weight, or into the next loss.",
         tests_in(
             "tests/training/checks/test_metrics.py",
-            "test_a_metric_that_writes_another_variable_is_refused",
+            "test_a_metric_that_writes_another_variable_is_rejected",
         ),
     ),
     fault(
@@ -157,7 +157,7 @@ MUTANTS = (
         "for op in ():",
         "What a metric counted of private examples changes the next update, without noise.",
         tests_in(
-            "tests/training/checks/test_metrics.py", "test_a_loss_that_reads_a_metric_is_refused"
+            "tests/training/checks/test_metrics.py", "test_a_loss_that_reads_a_metric_is_rejected"
         ),
     ),
     fault(
@@ -168,7 +168,7 @@ MUTANTS = (
         "A callback acts on the exact accuracy of private examples, as if it were released.",
         tests_in(
             "tests/training/checks/test_metrics.py",
-            "test_metrics_named_as_released_numbers_are_refused",
+            "test_metrics_named_as_released_numbers_are_rejected",
         ),
     ),
     fault(
@@ -384,7 +384,7 @@ MUTANTS = (
         "A model that takes means over the batch trains as another model.",
         tests_in(
             "tests/training/checks/test_rehearsal.py",
-            "test_examples_that_meet_are_refused_and_not_run_apart",
+            "test_examples_that_meet_are_rejected_and_not_run_apart",
         ),
     ),
     fault(
@@ -402,7 +402,7 @@ MUTANTS = (
         "    operations = [] and",
         "A validation row is kept in a variable that training releases.",
         tests_in(
-            "tests/training/checks/test_inference.py", "test_a_layer_that_keeps_a_row_is_refused"
+            "tests/training/checks/test_inference.py", "test_a_layer_that_keeps_a_row_is_rejected"
         ),
     ),
     fault(
@@ -440,7 +440,7 @@ MUTANTS = (
         "A metric writes down a validation row where training reads it.",
         tests_in(
             "tests/training/checks/test_inference.py",
-            "test_a_loss_or_a_metric_that_writes_elsewhere_is_refused",
+            "test_a_loss_or_a_metric_that_writes_elsewhere_is_rejected",
         ),
     ),
     fault(

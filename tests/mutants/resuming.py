@@ -109,7 +109,7 @@ MUTANTS = (
         'self.ledger.file.check_reaches(tuple(self.checkpoint["ledger"]))',
         "pass",
         "A ledger that was cut short is accepted beside its checkpoint.",
-        tests_in("tests/training/resume/test_run_folder.py", "test_a_shortened_ledger_is_refused"),
+        tests_in("tests/training/resume/test_run_folder.py", "test_a_shortened_ledger_is_rejected"),
     ),
     fault(
         "variables-of-nadam-forgotten",

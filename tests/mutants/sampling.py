@@ -231,7 +231,7 @@ MUTANTS = (
         "That training ends tells that an example with a wrong label was drawn.",
         tests_in(
             "tests/training/test_sources.py",
-            "test_examples_that_arrays_are_refused_for_count_as_nothing",
+            "test_examples_that_arrays_are_rejected_for_count_as_nothing",
         ),
     ),
     fault(

@@ -97,7 +97,7 @@ MUTANTS = (
         "if exists and self._key is None:",
         "if exists and self._key == b'':",
         "Without its secret a search draws another number of trials.",
-        tests_in(_TUNER_TESTS, "test_a_search_without_its_secret_is_refused"),
+        tests_in(_TUNER_TESTS, "test_a_search_without_its_secret_is_rejected"),
     ),
     fault(
         "search-goes-on-with-other-rows",
@@ -105,7 +105,7 @@ MUTANTS = (
         "            self._check_rows(self.ledger, rows)\n",
         "",
         "Rows that have scored one trial train another, where a program splits without a seed.",
-        tests_in(_ELSEWHERE_TESTS, "TestRows::test_others_are_refused"),
+        tests_in(_ELSEWHERE_TESTS, "TestRows::test_others_are_rejected"),
     ),
     fault(
         "workers-with-other-rows",
@@ -113,7 +113,7 @@ MUTANTS = (
         "            self._check_rows(ledger, rows)\n",
         "            pass\n",
         "A worker trains on rows that score the trials of another one.",
-        tests_in(_ELSEWHERE_TESTS, "TestRows::test_a_worker_with_others_is_refused"),
+        tests_in(_ELSEWHERE_TESTS, "TestRows::test_a_worker_with_others_is_rejected"),
     ),
     fault(
         "digest-of-rows-without-the-secret",
@@ -171,7 +171,7 @@ MUTANTS = (
         "            self._folder.check_same_search(rows)\n",
         "",
         "A worker with another budget trains trials of the search.",
-        tests_in(_DISTRIBUTED_TESTS, "test_a_worker_of_another_search_is_refused"),
+        tests_in(_DISTRIBUTED_TESTS, "test_a_worker_of_another_search_is_rejected"),
     ),
     fault(
         "any-number-of-composed-trials",
@@ -219,7 +219,7 @@ MUTANTS = (
         "        self._score.check_training_data(inputs_of(x))\n",
         "",
         "Scores look at training examples, whose epsilon does not count them.",
-        tests_in(_TUNER_TESTS, "test_validation_rows_that_are_training_rows_are_refused"),
+        tests_in(_TUNER_TESTS, "test_validation_rows_that_are_training_rows_are_rejected"),
     ),
     fault(
         "public-scores-of-training-rows",
@@ -268,7 +268,7 @@ MUTANTS = (
         "if isinstance(callback, PrivateValidation):",
         "if callback is None:",
         "A trial asks more about validation examples than the search has planned for.",
-        tests_in(_TUNER_TESTS, "test_private_questions_in_a_trial_are_refused"),
+        tests_in(_TUNER_TESTS, "test_private_questions_in_a_trial_are_rejected"),
     ),
     fault(
         "trials-lost-as-they-begin",
@@ -324,7 +324,7 @@ MUTANTS = (
         "if isinstance(callback, _WRITERS) and not is_composed:",
         "if callback is None:",
         "Callbacks leave losses and weights of the trials that lost outside of the folder.",
-        tests_in(_TUNER_TESTS, "test_callbacks_that_write_trials_down_are_refused"),
+        tests_in(_TUNER_TESTS, "test_callbacks_that_write_trials_down_are_rejected"),
     ),
     fault(
         "key-for-everybody",

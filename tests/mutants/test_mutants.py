@@ -50,7 +50,7 @@ def test_each_mutant_fits_the_source_and_changes_it(one):
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", one.name) and one.harm.endswith(".")
 
 
-def test_names_are_unique_and_unknown_ones_are_refused():
+def test_names_are_unique_and_unknown_ones_are_rejected():
     assert len({one.name for one in ALL}) == len(ALL) == len(named([]))
     assert named([ALL[1].name, ALL[0].name]) == list(ALL[:2])
     with pytest.raises(ValueError, match="Expected names of mutants, got nobody"):

@@ -35,7 +35,7 @@ MUTANTS = (
         "Averages over examples are released without noise, where nothing is proved.",
         tests_in(
             "tests/training/checks/test_batch_normalization_in_inference.py",
-            "test_is_refused_where_nothing_is_proved",
+            "test_is_rejected_where_nothing_is_verified",
         ),
     ),
     fault(
@@ -86,7 +86,7 @@ MUTANTS = (
         "            for ours, steps in looked_at:\n",
         "            for ours, steps in ():\n",
         "A checkpoint is chosen by the loss on training examples.",
-        tests_in(_DATA, "test_training_rows_in_any_form_are_refused"),
+        tests_in(_DATA, "test_training_rows_in_any_form_are_rejected"),
     ),
     fault(
         "validation-data-of-earlier-fits-unchecked",
@@ -118,7 +118,7 @@ MUTANTS = (
         " or (end < 0 and steps is not None):",
         ":",
         "Rows that differ in each pass are compared in one of them.",
-        tests_in(_DATA, "test_rows_that_cannot_be_read_are_refused"),
+        tests_in(_DATA, "test_rows_that_cannot_be_read_are_rejected"),
     ),
     fault(
         "answers-recorded-with-more-noise",
@@ -153,7 +153,7 @@ MUTANTS = (
         "if right.dtype != bool or right.shape != (rows,):",
         "if right.shape != (rows,):",
         "A judgement that counts an example ten times is accepted.",
-        tests_in(f"{_VALIDATION}/test_refusals.py", "TestRefusals"),
+        tests_in(f"{_VALIDATION}/test_rejections.py", "TestRefusals"),
     ),
     fault(
         "public-rows-as-validation-rows",

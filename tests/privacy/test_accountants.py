@@ -90,19 +90,19 @@ def test_epsilon_of_nothing_and_of_everything(accountant):
         ((0.1, 1.0, True), "updates"),
     ],
 )
-def test_bad_events_are_refused(arguments, name):
+def test_bad_events_are_rejected(arguments, name):
     with pytest.raises(ValueError, match=f"Expected {name} .*, got "):
         dp_sgd_event(*arguments)
 
 
 @pytest.mark.parametrize("delta", [0, 1, math.nan, -0.1])
-def test_bad_delta_is_refused(delta):
+def test_bad_delta_is_rejected(delta):
     with pytest.raises(ValueError, match="Expected delta"):
         epsilon_of(dp_sgd_event(0.1, 1.0, 1), delta)
 
 
 @pytest.mark.parametrize("accountant", ["RDP", "prv", None, "", ["rdp"]])
-def test_unknown_accountants_are_refused(accountant):
+def test_unknown_accountants_are_rejected(accountant):
     with pytest.raises(ValueError, match=r"Expected accountant to be one of 'rdp', 'pld'"):
         epsilon_of(dp_sgd_event(0.1, 1.0, 1), 1e-5, accountant)
 
@@ -309,7 +309,7 @@ def test_pld_lost_to_rounding_is_rejected(monkeypatch):
         epsilon(0.1, 1.0, 7, "pld")
 
 
-def test_distributions_beyond_the_memory_are_refused(monkeypatch):
+def test_distributions_beyond_the_memory_are_rejected(monkeypatch):
     def needs_too_much(self, delta):
         raise MemoryError("Unable to allocate 3.48 TiB")
 

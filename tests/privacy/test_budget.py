@@ -1,4 +1,4 @@
-"""The budget refuses what is no budget."""
+"""The budget rejects what is no budget."""
 
 import dataclasses
 import math
@@ -17,13 +17,13 @@ def test_valid_budgets_hold_plain_floats(epsilon):
 
 
 @pytest.mark.parametrize("epsilon", [0, -1.0, -math.inf, math.nan, "1", None, True, 1j, [1.0]])
-def test_bad_epsilon_is_refused(epsilon):
+def test_bad_epsilon_is_rejected(epsilon):
     with pytest.raises(ValueError, match=r"Expected epsilon > 0, got "):
         PrivacyBudget(epsilon=epsilon, delta=1e-5)
 
 
 @pytest.mark.parametrize("delta", [0, 1, -1e-5, 2.0, math.inf, math.nan, "1e-5", None, False])
-def test_bad_delta_is_refused(delta):
+def test_bad_delta_is_rejected(delta):
     with pytest.raises(ValueError, match=r"Expected delta strictly between 0 and 1, got "):
         PrivacyBudget(epsilon=1.0, delta=delta)
 

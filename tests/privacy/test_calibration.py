@@ -92,13 +92,13 @@ def test_an_infinite_budget_needs_no_noise(accountant):
     assert calibrate_noise_multiplier(PrivacyBudget(math.inf, 1e-5), 0.1, 10, accountant) == 0.0
 
 
-def test_an_epsilon_below_the_last_order_is_refused():
+def test_an_epsilon_below_the_last_order_is_rejected():
     with pytest.raises(ValueError, match=r'got epsilon=0 from the rdp.*accountant="pld"'):
         calibrate_noise_multiplier(PrivacyBudget(0.001, 1e-5), 0.01, 4000)
     check(0.001, 1e-5, 0.01, 4000, "pld")
 
 
-def test_a_delta_that_makes_noise_needless_is_refused():
+def test_a_delta_that_makes_noise_needless_is_rejected():
     with pytest.raises(ValueError, match="smaller delta"):
         calibrate_noise_multiplier(PrivacyBudget(1.0, 1e-3), 1e-7, 1)
 
@@ -114,6 +114,6 @@ def test_a_delta_that_makes_noise_needless_is_refused():
         ((PrivacyBudget(1, 1e-5), 0.1, 10, "moments"), "accountant"),
     ],
 )
-def test_bad_arguments_are_refused(arguments, name):
+def test_bad_arguments_are_rejected(arguments, name):
     with pytest.raises(ValueError, match=f"Expected {name} "):
         calibrate_noise_multiplier(*arguments)

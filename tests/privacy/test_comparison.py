@@ -167,6 +167,6 @@ def test_calibrated_sigmas(lots, row, epsilon):
         (lambda: zcdp.claimed_noise(1, DELTA, 0.1, 5, step_delta=0), "step_delta"),
     ],
 )
-def test_bad_arguments_are_refused(call, name):
+def test_bad_arguments_are_rejected(call, name):
     with pytest.raises(ValueError, match=f"^Expected {name} "):
         call()

@@ -77,6 +77,6 @@ def test_before_the_first_update_and_without_noise(accountant):
 
 
 @pytest.mark.parametrize("updates", [-1, 1.5, math.nan, "3", None, True])
-def test_bad_times_are_refused(updates):
+def test_bad_times_are_rejected(updates):
     with pytest.raises(ValueError, match="Expected updates to be a whole number >= 0"):
         EpsilonCurve(0.1, 1.0, 10, 1e-5).epsilon_after(updates)

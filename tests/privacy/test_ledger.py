@@ -206,6 +206,6 @@ def test_settings_are_plain_values_by_name():
 @pytest.mark.parametrize(
     "settings", [["a"], {1: "a"}, {"a": [1]}, {"a": math.inf}, {"a": math.nan}, {"a": object()}]
 )
-def test_other_settings_are_refused(settings):
+def test_other_settings_are_rejected(settings):
     with pytest.raises(ValueError, match="Expected .*settings.* got"):
         PrivacyLedger(PLAN, settings)

@@ -104,7 +104,7 @@ def test_each_call_is_on_the_disk_before_it_returns(path, monkeypatch):
     assert path.read_bytes().endswith(b"}\n")
 
 
-def test_an_update_is_refused_before_it_is_written(path):
+def test_an_update_is_rejected_before_it_is_written(path):
     ledger = create_ledger(path, PLAN)
     size = path.stat().st_size
     with pytest.raises(BudgetExhaustedError):
@@ -144,7 +144,7 @@ CHANGED = {
 
 
 @pytest.mark.parametrize("name", CHANGED)
-def test_another_plan_is_refused_by_name(whole, name):
+def test_another_plan_is_rejected_by_name(whole, name):
     before = whole.read_bytes()
     plan = dataclasses.replace(PLAN, **{name: CHANGED[name]})
     with pytest.raises(ValueError) as refused:

@@ -1,4 +1,4 @@
-"""A ledger file is refused once anybody touched it."""
+"""A ledger file is rejected once anybody touched it."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from tfdpnorm.privacy import (
 from tfdpnorm.privacy.entries import Resume, Updates
 
 
-def test_every_truncation_is_a_prefix_or_refused(whole, tmp_path):
+def test_every_truncation_is_a_prefix_or_rejected(whole, tmp_path):
     data = whole.read_bytes()
     lines, full = data.splitlines(keepends=True), read_ledger(whole)
     ends = [len(b"".join(lines[: n + 1])) for n in range(len(lines))]
@@ -59,7 +59,7 @@ def test_a_torn_line_is_cut_off_when_reopened(whole, size, zeros):
     assert read_ledger(whole).updates == before.updates + 1
 
 
-def test_any_changed_byte_is_refused(whole, tmp_path):
+def test_any_changed_byte_is_rejected(whole, tmp_path):
     data, rng = whole.read_bytes(), random.Random(1)
     changed = tmp_path / "changed"
     for at in range(len(data)):
@@ -74,7 +74,7 @@ def test_any_changed_byte_is_refused(whole, tmp_path):
             read_ledger(changed)
 
 
-def test_lines_that_are_deleted_swapped_or_doubled_are_refused(whole, tmp_path):
+def test_lines_that_are_deleted_swapped_or_doubled_are_rejected(whole, tmp_path):
     lines = whole.read_bytes().splitlines(keepends=True)
     changed = tmp_path / "changed"
     for n in range(len(lines)):
@@ -90,7 +90,7 @@ def test_lines_that_are_deleted_swapped_or_doubled_are_refused(whole, tmp_path):
                 read_ledger(changed)
 
 
-def test_lines_of_another_ledger_are_refused(tmp_path):
+def test_lines_of_another_ledger_are_rejected(tmp_path):
     """With the right numbers, and right checksums of their own."""
     written = []
     for name, counts in (("one", (3, 40)), ("other", (1, 40))):
@@ -189,13 +189,13 @@ VOID = {"kind": "caveat", "code": "no_guarantee", "fields": {"sentence": "a"}}
         [{"kind": "search", "plan": 3}],
     ],
 )  # fmt: skip
-def test_entries_that_contradict_each_other_are_refused(path, entries):
+def test_entries_that_contradict_each_other_are_rejected(path, entries):
     forge(path, *entries)
     with pytest.raises(LedgerCorruptError, match=f"in line {1 + len(entries)}"):
         read_ledger(path)
 
 
-def test_a_wrong_number_under_a_right_checksum_is_refused(path):
+def test_a_wrong_number_under_a_right_checksum_is_rejected(path):
     forge(path)
     header = path.read_bytes()
     path.write_bytes(header + journal.encode_line(3, UPDATES, json.loads(header)["sum"]))
@@ -220,7 +220,7 @@ def test_a_wrong_number_under_a_right_checksum_is_refused(path):
         ({"run": None}, "without a valid plan"),
     ],
 )
-def test_other_headers_are_refused(path, changes, what):
+def test_other_headers_are_rejected(path, changes, what):
     create_ledger(path, PLAN).close()
     _, (header,) = journal.read_journal(path)
     path.write_bytes(journal.encode_line(1, {**header, **changes}, "0" * 32))

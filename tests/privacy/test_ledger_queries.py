@@ -169,7 +169,7 @@ def test_every_answer_needs_a_question():
         ("queries_planned", 2.5),
     ],
 )
-def test_bad_queries_are_refused(name, value):
+def test_bad_queries_are_rejected(name, value):
     if name == "name":
         said = "Expected name to be a string that is not blank, got .*Name what is asked"
     else:

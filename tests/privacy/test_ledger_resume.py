@@ -78,7 +78,7 @@ def test_the_plan_ends_where_its_updates_are_spent():
 
 
 @pytest.mark.parametrize("position", [-1, 1.5, 9, math.nan, "3", None, True])
-def test_a_checkpoint_of_no_announced_update_is_refused(position):
+def test_a_checkpoint_of_no_announced_update_is_rejected(position):
     ledger = ledger_after(8)
     with pytest.raises(ValueError, match="Expected position to be"):
         ledger.record(Resume(position))

@@ -138,7 +138,7 @@ class TestLedger:
         exact = by_lemma(search.epsilon, 3, 1e-5)
         assert ledger.person_epsilon() == pytest.approx(exact, rel=6e-3)
 
-    def test_a_search_with_private_scores_is_refused(self):
+    def test_a_search_with_private_scores_is_rejected(self):
         ledger = ledger_of(updates=0)
         ledger.record(Search(SearchPlan(4, None, ((RATE, 1.03, 140),), score_noise_multiplier=9.0)))
         with pytest.raises(ValueError, match="Epsilon for persons is not available for searches"):

@@ -79,7 +79,7 @@ def test_the_budget_is_of_all_phases(ended, accountant):
     assert plan_of(SECOND, after=ended(FIRST, "b"), budget=PrivacyBudget(math.inf, DELTA))
 
 
-def test_a_budget_that_is_spent_is_refused(ended):
+def test_a_budget_that_is_spent_is_rejected(ended):
     with pytest.raises(
         ValueError, match="spent in the earlier phases, epsilon 2.78.* got epsilon=2"
     ):
@@ -123,7 +123,7 @@ def test_invalid_fields_of_phases_are_rejected(fields):
         dataclasses.replace(plan_of(SECOND), earlier=(fields,))
 
 
-def test_a_run_that_may_go_on_is_refused(tmp_path):
+def test_a_run_that_may_go_on_is_rejected(tmp_path):
     ledger = create_ledger(tmp_path / "first.jsonl", plan_of(FIRST))
     ledger.record(Updates(60))
     with pytest.raises(ValueError, match="The run has not ended: 60 of its 100"):

@@ -91,13 +91,13 @@ def test_delta_comes_from_exactly_one_place():
         ("no_guarantee_because", (1,)),
     ],
 )
-def test_bad_values_are_refused(name, value):
+def test_bad_values_are_rejected(name, value):
     with pytest.raises(ValueError, match=f"Expected {name} .*got"):
         make_plan(**{**SIZES, **NOISE, name: value})
 
 
 @pytest.mark.parametrize("given", [NOISE, {"budget": PrivacyBudget(1.0, 1e-5)}])
-def test_a_lot_larger_than_the_data_is_refused(given):
+def test_a_lot_larger_than_the_data_is_rejected(given):
     with pytest.raises(ValueError, match="expected_batch_size=60001 and num_examples=60000"):
         make_plan(**{**SIZES, "expected_batch_size": 60_001}, **given)
 
@@ -150,7 +150,7 @@ def test_a_large_delta_warns_with_both_numbers(delta):
         make_plan(**SIZES, noise_multiplier=1.0, delta=delta)
 
 
-def test_a_delta_too_small_for_pld_is_refused_before_training():
+def test_a_delta_too_small_for_pld_is_rejected_before_training():
     settings = dict(num_examples=1000, expected_batch_size=10, steps=4000, l2_norm_clip=1.0)
     settings |= dict(noise_multiplier=1.0, delta=1e-12)
     with pytest.raises(ValueError, match="^Expected delta of at least .* with the .pld."):

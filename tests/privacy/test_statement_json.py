@@ -76,7 +76,7 @@ SCHEMA = {
 
 
 def departures(value, schema, path=""):
-    """What the registry would refuse, a list of paths."""
+    """What the registry would reject, a list of paths."""
     if isinstance(schema, dict):
         known = {name.rstrip("!"): inner for name, inner in schema.items()}
         missing = [n[:-1] for n in schema if n.endswith("!") and n[:-1] not in value]
@@ -100,7 +100,7 @@ def ledger_of(updates=400, settings=None, **changes):
 
 
 def plain(value):
-    """As it comes back from a file; infinities and NaN are refused."""
+    """As it comes back from a file; infinities and NaN are rejected."""
     return json.loads(json.dumps(value, allow_nan=False))
 
 

@@ -117,7 +117,7 @@ class TestKeepsWhatIsGiven:
             ({"budget": 3.0}, "budget"),
         ],
     )
-    def test_bad_values_are_refused(self, settings, message):
+    def test_bad_values_are_rejected(self, settings, message):
         with pytest.raises((TypeError, ValueError), match=f"Expected {message}"):
             suggest_plan(**{"budget": budget(), "num_examples": 50, **settings})
 
@@ -152,7 +152,7 @@ class TestCommand:
             (FLAGS[:3], "--delta"),
         ],
     )
-    def test_refuses(self, flags, message, capsys):
+    def test_rejects(self, flags, message, capsys):
         with pytest.raises(SystemExit):
             main(flags)
         assert message in capsys.readouterr().err

@@ -256,7 +256,7 @@ def test_the_found_number_of_rows_trains(build, private, data, public, cross_ent
 # --- where it cannot be ---
 
 
-def test_inputs_of_unknown_sizes_are_refused(build, private, left, of_rows):
+def test_inputs_of_unknown_sizes_are_rejected(build, private, left, of_rows):
     left(100.0)
     unknown = keras.Sequential([keras.layers.Dense(3)])
     steps = keras.Input((None, 2))
@@ -266,25 +266,25 @@ def test_inputs_of_unknown_sizes_are_refused(build, private, left, of_rows):
             private(model, physical_batch_size="auto", **PLAN)
 
 
-def test_systems_that_do_not_say_are_refused(build, private, monkeypatch):
+def test_systems_that_do_not_say_are_rejected(build, private, monkeypatch):
     monkeypatch.setattr(memory, "is_measurable", lambda: False)
     with pytest.raises(ValueError, match="needs Linux or a GPU.* Pass a number"):
         private(build(), physical_batch_size="auto", **PLAN)
 
 
-def test_several_processes_are_refused():
+def test_several_processes_are_rejected():
     several = types.SimpleNamespace(count=2, workers=object())
     with pytest.raises(ValueError, match="a number as physical_batch_size in several processes"):
         automatic_batches.automatic_rows(None, None, None, replicas=several, run_dir=None)
 
 
 @pytest.mark.needs_tensorflow_privacy
-def test_engines_that_need_an_optimizer_are_refused(build, private):
+def test_engines_that_need_an_optimizer_are_rejected(build, private):
     with pytest.raises(ValueError, match="a number .* with the engines of tensorflow-privacy"):
         private(build(), physical_batch_size="auto", engine="tfp_model")
 
 
-def test_another_word_is_refused(build, private):
+def test_another_word_is_rejected(build, private):
     for value in ("all", "", b"auto", ["auto"]):
         with pytest.raises(ValueError, match="an integer >= 1, got .*Or pass None or .auto"):
             private(build(), physical_batch_size=value)

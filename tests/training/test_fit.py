@@ -305,7 +305,7 @@ class TestSeveralInputsAndOutputs:
             (["mse"], "as many losses as targets and outputs, got 1, 2 and 2"),
         ],
     )
-    def test_losses_that_fit_no_output_are_refused(self, loss, message, run):
+    def test_losses_that_fit_no_output_are_rejected(self, loss, message, run):
         with pytest.raises(ValueError, match=message):
             run(loss, as_dict=isinstance(loss, dict))
 

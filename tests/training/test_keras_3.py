@@ -153,7 +153,7 @@ def test_rows_of_quantised_layers_are_run_apart():
     assert made.engine == "per_example" and made.ledger.guarantee_holds
 
 
-def test_a_loss_of_the_models_own_is_refused_with_a_remedy():
+def test_a_loss_of_the_models_own_is_rejected_with_a_remedy():
     class Own(keras.Model):
         def call(self, x):
             return x

@@ -93,7 +93,7 @@ def test_missing_losses_are_rejected(fitted):
         fitted(two_outputs(), X, [NUMBERS, LABELS], loss=[None, None])
 
 
-def test_another_name_than_an_output_s_is_refused(private):
+def test_another_name_than_an_output_s_is_rejected(private):
     trained = private(two_outputs())
     trained.compile("sgd", {"none": "mse"})
     with pytest.raises(ValueError, match=r"names of the model's outputs, \['one', 'two'\]"):
@@ -109,7 +109,7 @@ def test_several_inputs_in_a_list(fitted):
         fitted(model, X, NUMBERS)
 
 
-def test_texts_for_numbers_are_refused(fitted):
+def test_texts_for_numbers_are_rejected(fitted):
     with pytest.raises(TypeError, match="^Expected numbers for input .* got texts.*hash_tokens"):
         fitted(one_output(), np.array([["a"] * 5] * N), NUMBERS)
 
@@ -154,7 +154,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_ragged_and_sparse_rows_are_refused_with_what_to_do(name, fitted):
+def test_ragged_and_sparse_rows_are_rejected_with_what_to_do(name, fitted):
     data, remedy = REFUSED[name]
     with pytest.raises(TypeError, match=f"^Expected x to be a dense array.*{remedy}"):
         fitted(one_output(), data, NUMBERS)
@@ -166,7 +166,7 @@ def test_texts_are_no_targets(fitted):
 
 
 @pytest.mark.parametrize("weights", [{"one": np.ones(N)}, [np.ones(N), np.ones(N)]])
-def test_weights_by_output_are_refused_with_what_to_do(weights, fitted):
+def test_weights_by_output_are_rejected_with_what_to_do(weights, fitted):
     with pytest.raises(ValueError, match="got weights by output.*loss_weights"):
         fitted(two_outputs(), X, [NUMBERS, NUMBERS], sample_weight=weights)
 

@@ -1,4 +1,4 @@
-"""`make_private` takes values; what they say together is what is trained, or is refused."""
+"""`make_private` takes values; what they say together is what is trained, or is rejected."""
 
 import math
 import subprocess
@@ -92,12 +92,12 @@ def test_rows_and_paths_may_be_bare(build, plan, public, tmp_path):
     ],
     ids=range(3),
 )
-def test_other_things_than_values_are_refused(settings, message, build, plan):
+def test_other_things_than_values_are_rejected(settings, message, build, plan):
     with pytest.raises(ValueError, match=f"Expected {message}"):
         make_private(build(), plan(), **settings)
 
 
-def test_other_things_than_a_plan_are_refused(build, plan):
+def test_other_things_than_a_plan_are_rejected(build, plan):
     with pytest.raises(ValueError, match="Expected plan .*Make one: tfdpnorm.make_plan"):
         make_private(build(), {"num_examples": 40})
     with pytest.raises(ValueError, match='Expected a plan with sampling="poisson"'):
@@ -171,7 +171,7 @@ def test_declarations_are_in_the_statement(build, plan, tmp_path):
 @pytest.mark.parametrize(
     "wrong", [{"most_rows_per_person": 0}, {"most_rows_per_person": 2.0}, {"declaration": "Jane"}]
 )
-def test_bad_declarations_are_refused_before_the_folder_is_made(build, plan, tmp_path, wrong):
+def test_bad_declarations_are_rejected_before_the_folder_is_made(build, plan, tmp_path, wrong):
     with pytest.raises(ValueError, match=f"Expected {next(iter(wrong))} to be"):
         make_private(build(), plan(), run_dir=tmp_path / "run", **wrong)
     assert not (tmp_path / "run").exists()

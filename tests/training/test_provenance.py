@@ -360,7 +360,7 @@ class TestAtTheStart:
         private(model)
         assert ELSEWHERE not in statement(private(model))
 
-    def test_a_private_model_is_refused(self, trained):
+    def test_a_private_model_is_rejected(self, trained):
         first = trained()
         outer = keras.Sequential([first])
         for model in (first, outer):

@@ -96,7 +96,7 @@ def spoilt(what):
 
 
 @pytest.mark.parametrize("what", ["nan", "infinity", "label", "negative", "weight"])
-def test_examples_that_arrays_are_refused_for_count_as_nothing(what):
+def test_examples_that_arrays_are_rejected_for_count_as_nothing(what):
     """An error in the middle of training would tell that one of them was drawn."""
     with pytest.raises(ValueError, match="Expected|class numbers are outside"):
         fitted(*spoilt(what)[:2], sample_weight=spoilt(what)[2])

@@ -105,16 +105,16 @@ class TestThreeArguments:
             ({"budget": 3.0, "num_examples": N}, "Expected budget"),
         ],
     )
-    def test_too_little_is_refused(self, settings, message):
+    def test_too_little_is_rejected(self, settings, message):
         with pytest.raises((TypeError, ValueError), match=message):
             make_private(mlp(), **settings)
 
-    def test_a_plan_beside_them_is_refused(self):
+    def test_a_plan_beside_them_is_rejected(self):
         plan = suggest(mlp(), budget=BUDGET, num_examples=N).plan
         with pytest.raises(ValueError, match="a plan or num_examples and epochs, got both"):
             make_private(mlp(), plan, num_examples=N, epochs=3)
 
-    def test_a_model_without_weights_is_refused(self):
+    def test_a_model_without_weights_is_rejected(self):
         model = keras.Sequential([keras.layers.Dense(3)])
         with pytest.raises(ValueError, match="The model has no weights yet"):
             make_private(model, budget=BUDGET, num_examples=N)

@@ -101,7 +101,7 @@ class TestMetrics:
         assert not [p for p in tmp_path.rglob("*") if p.is_file() and arrays_in(p)]
         trained.save(tmp_path / "model.keras")
 
-    def test_a_copy_is_refused(self, trained, build, private):
+    def test_a_copy_is_rejected(self, trained, build, private):
         """It would draw the same noise, and count it in another ledger."""
         for model in (trained, private(build())):
             for make in (copy.copy, copy.deepcopy, pickle.dumps):
@@ -255,7 +255,7 @@ class TestStrategies:
         ],
         ids=["mirrored", "one device"],
     )
-    def test_they_are_refused_by_name(self, strategy, build, private, data, cross_entropy):
+    def test_they_are_rejected_by_name(self, strategy, build, private, data, cross_entropy):
         strategy = strategy()
         name = type(strategy).__name__
         refused = pytest.raises(ValueError, match=f"Expected no tf.distribute strategy, got {name}")

@@ -29,7 +29,7 @@ def test_an_unbuilt_model_has_none(build, private):
 @pytest.mark.parametrize(
     "copied", [copy.copy, copy.deepcopy, pickle.dumps, keras.models.clone_model]
 )
-def test_copies_are_refused_in_one_line(copied, build, private):
+def test_copies_are_rejected_in_one_line(copied, build, private):
     with pytest.raises(
         TypeError, match=r"^The private model itself cannot be (copied or pickled|saved or cloned)"
     ) as caught:

@@ -1,4 +1,4 @@
-"""Searches that choose by scores: every trial counts, and one more than planned is refused."""
+"""Searches that choose by scores: every trial counts, and one more than planned is rejected."""
 
 import keras_tuner
 import pytest
@@ -51,7 +51,7 @@ def test_hyperband_ends_trials_early_and_pays_for_whole_ones(composed, run):
     assert made.get_best_models(1)[0].ledger.epsilon() <= 3
 
 
-def test_another_objective_is_refused(composed):
+def test_another_objective_is_rejected(composed):
     oracle = keras_tuner.oracles.RandomSearchOracle("val_loss", max_trials=2)
     with pytest.raises(ValueError, match='Objective\\("score", "max"\\)'):
         composed(oracle)

@@ -124,7 +124,7 @@ def test_one_process_goes_on_with_what_a_chief_began(run, tuner, data, draw, mon
 
 
 @pytest.mark.parametrize("other", ["epsilon", "rows"])
-def test_a_worker_of_another_search_is_refused(run, tuner, data, draw, monkeypatch, other):
+def test_a_worker_of_another_search_is_rejected(run, tuner, data, draw, monkeypatch, other):
     draw(TRIALS)
     chief = tuner()
     with chief._folder.opened(rows_of_search(data.x, data.y, data.other, {})):
@@ -162,7 +162,7 @@ def test_a_worker_does_not_give_out_trials(tuner, draw, monkeypatch):
 
 
 @pytest.mark.parametrize("missing", ["ORACLE_PORT", "TUNER_ID"])
-def test_a_part_of_the_environment_is_refused(tuner, monkeypatch, missing):
+def test_a_part_of_the_environment_is_rejected(tuner, monkeypatch, missing):
     for name in {"ORACLE_IP", "ORACLE_PORT", "TUNER_ID"} - {missing}:
         monkeypatch.setenv(f"KERASTUNER_{name}", "1")
     with pytest.raises(ValueError, match=f"there is no KERASTUNER_{missing}. Set all"):

@@ -169,7 +169,7 @@ def test_numbers_of_searches_have_the_distribution(tuner):
     assert abs(np.var(numbers) - 8) < 1.5
 
 
-def test_a_search_without_its_secret_is_refused(tuner, run, draw, tmp_path):
+def test_a_search_without_its_secret_is_rejected(tuner, run, draw, tmp_path):
     draw(3)
 
     def killed(number, hp):
@@ -324,7 +324,7 @@ def test_lots_that_differ_are_paid_for_as_the_dearest(tuner, run, draw):
     assert long > 1.5 * short
 
 
-def test_lots_that_are_not_named_are_refused_before_the_search(tuner):
+def test_lots_that_are_not_named_are_rejected_before_the_search(tuner):
     def settings(hp):
         size = hp.Choice("expected_batch_size", [50, 100])
         return dict(num_examples=EXAMPLES, expected_batch_size=size, steps=9, l2_norm_clip=1.0)
@@ -365,7 +365,7 @@ def test_a_lot_that_was_not_planned_fails_before_it_costs(tuner, run, draw):
         dict(validation_is_public=True),
     ],
 )
-def test_another_search_in_the_folder_is_refused(tuner, run, draw, changes):
+def test_another_search_in_the_folder_is_rejected(tuner, run, draw, changes):
     draw(2)
 
     def killed(number, hp):
@@ -377,7 +377,7 @@ def test_another_search_in_the_folder_is_refused(tuner, run, draw, changes):
         run(tuner(**changes))
 
 
-def test_another_space_in_the_folder_is_refused(tuner, run, draw):
+def test_another_space_in_the_folder_is_rejected(tuner, run, draw):
     class Other(FakeHyperModel):
         def build(self, hp):
             hp.Choice("right", [0.9, 0.95])
@@ -461,7 +461,7 @@ def test_the_files_of_the_winner_are_as_old_as_the_end(tuner, run, draw, tmp_pat
         lambda path: Progress(),
     ],
 )
-def test_callbacks_that_write_trials_down_are_refused(tuner, run, draw, tmp_path, make):
+def test_callbacks_that_write_trials_down_are_rejected(tuner, run, draw, tmp_path, make):
     draw(1)
     with pytest.raises(ValueError, match="is not supported in a search"):
         run(tuner(), callbacks=[make(tmp_path)])
@@ -482,13 +482,13 @@ def test_seeds_of_the_program_do_not_identify_trials(tuner, run, draw):
     assert len(set(drawn)) == 4
 
 
-def test_private_questions_in_a_trial_are_refused(tuner, run, data):
+def test_private_questions_in_a_trial_are_rejected(tuner, run, data):
     validation = PrivateValidation(*data.other, noise_multiplier=5.0, queries=3)
     with pytest.raises(ValueError, match="PrivateValidation is not supported in a search"):
         run(tuner(), callbacks=[keras.callbacks.TerminateOnNaN(), validation])
 
 
-def test_validation_rows_that_are_training_rows_are_refused(tuner, run, data):
+def test_validation_rows_that_are_training_rows_are_rejected(tuner, run, data):
     with pytest.raises(ValueError, match="must not be training examples"):
         run(tuner(), validation_data=(data.x[:50], data.y[:50]))
 
@@ -502,7 +502,7 @@ def test_public_validation_rows_must_not_be_training_rows(tuner, run, data):
     assert made.hypermodel.trained == []
 
 
-def test_validation_rows_that_are_public_rows_are_refused(tuner, run, data):
+def test_validation_rows_that_are_public_rows_are_rejected(tuner, run, data):
     class Public(FakeHyperModel):
         def settings(self, hp):
             return {**super().settings(hp), "public_batch": data.other[0][:9]}

@@ -38,7 +38,7 @@ def test_every_value_of_every_example_is_digested():
     assert digest(X[::-1], y) != known
 
 
-def test_a_source_by_itself_is_refused():
+def test_a_source_by_itself_is_rejected():
     with pytest.raises(TypeError, match="poisson_batches"):
         inputs_of(Source(X, X))
     assert inputs_of(X) is X

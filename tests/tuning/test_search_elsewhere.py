@@ -1,4 +1,4 @@
-"""A search that goes on with other rows is refused; one in another place says so."""
+"""A search that goes on with other rows is rejected; one in another place says so."""
 
 import shutil
 
@@ -41,7 +41,7 @@ def begun(tuner, run, draw):
 
 class TestRows:
     @pytest.mark.parametrize("changed", ["split", "labels", "order", "scored", "scored labels"])
-    def test_others_are_refused(self, begun, tuner, data, changed):
+    def test_others_are_rejected(self, begun, tuner, data, changed):
         x, y, (other_x, other_y) = data.x.copy(), data.y.copy(), data.other
         other_x, other_y = other_x.copy(), other_y.copy()
         if changed == "split":
@@ -83,7 +83,7 @@ class TestRows:
         data.x[0] += 0.5
         assert len(run(tuner()).hypermodel.trained) == 1
 
-    def test_a_worker_with_others_is_refused(self, begun, tuner, data):
+    def test_a_worker_with_others_is_rejected(self, begun, tuner, data):
         seen = tuner()._folder
         rows = rows_of_search(data.x, data.y, data.other, {})
         seen.check_same_search(rows)

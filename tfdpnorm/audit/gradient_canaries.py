@@ -28,7 +28,8 @@ from tfdpnorm.audit.one_run import (
 )
 
 TABLE = "canary_table"
-# How much larger the gradient by a canary's number is than that by all else.
+# How much larger the gradient with respect to a canary's number is than that with respect to
+# everything else.
 _LOUDNESS = 1e6
 
 

@@ -129,7 +129,7 @@ def measure_sensitivity(private, x, y, *, ascent_steps=0, seed=0):
 
     Args:
         private: A compiled `tfdpnorm.PrivateModel`. It is not trained.
-        x: Structure of arrays [n, ...], the rows of a lot; n >= 2. For a plan of persons, [n, R,
+        x: Structure of arrays [n, ...], the rows of a batch; n >= 2. For a plan of persons, [n, R,
             ...] with R = `most_per_person`: the rows of n persons.
         y: Their targets, a structure of arrays [n, ...], or [n, R, ...].
         ascent_steps: Steps of gradient ascent from each start; 0 for none.

@@ -23,7 +23,7 @@ from tfdpnorm.data.sources import MappedSource
 _BLOCK = 256
 
 # Examples that are mapped at the same time. With few, threads wait for each other for as long as
-# decoding a small image takes; `tf.data.AUTOTUNE` would begin with few again for each lot.
+# decoding a small image takes; `tf.data.AUTOTUNE` would begin with few again for each batch.
 _AT_ONCE = 64
 
 

@@ -108,7 +108,7 @@ def random_slots(count, slots, bits):
             return order[:count]
 
 
-# --- lots ---
+# --- batches ---
 
 _NO_DATASET = (
     "Expected arrays or a source, whose examples can be drawn by index, got a {}: a "

@@ -93,8 +93,14 @@ class Clipping:
     def of(cls, clipping: Clipping | float) -> Clipping:
         """Returns a `Clipping` with its loss scale, and for a number C the flat one with that norm.
 
+        Args:
+            clipping: `Clipping`, or the norm C.
+
+        Returns:
+            A `Clipping` with a norm and a loss scale.
+
         Raises:
-            ValueError: for one without a norm.
+            ValueError: for a clipping without a norm.
         """
         if isinstance(clipping, numbers.Real):
             clipping = cls(clipping)
@@ -110,8 +116,11 @@ class Clipping:
             plan: `tfdpnorm.privacy.PrivacyPlan`, whose noise goes by its own norm.
             in_half: Whether the model computes in float16.
 
+        Returns:
+            A `Clipping` with the plan's norm and a loss scale.
+
         Raises:
-            ValueError: if the norm is another one than the plan's.
+            ValueError: if the norm differs from the plan's.
         """
         if self.l2_norm_clip not in (None, plan.l2_norm_clip):
             raise ValueError(
@@ -143,6 +152,9 @@ class Clipping:
             layers: A number for each variable, that of the layer that owns it; read only by
                 "per_layer".
             weights: A number > 0 for each variable, by which its part is multiplied; None for 1.
+
+        Returns:
+            A `Clipping` with these groups and weights.
         """
         groups = tuple(layers) if self.grouping == "per_layer" else None
         weights = None if weights is None else tuple(weights)
@@ -190,11 +202,18 @@ def _added_up(squared_norms):
     return tf.add_n(squared_norms) * (1 + (len(squared_norms) + 32) * unit)
 
 
-def float32_factor(name, value):
-    """Returns `value` as a float > 0 that gradients can be multiplied by in float32.
+def float32_factor(name: str, value: float) -> float:
+    """Checks a number that gradients are multiplied by in float32.
+
+    Args:
+        name: Name of the argument, for the message.
+        value: The number.
+
+    Returns:
+        `value` as a float.
 
     Raises:
-        ValueError: with what was expected.
+        ValueError: if squares of gradients times `value` leave the range of float32.
     """
     return arguments.within(
         name,

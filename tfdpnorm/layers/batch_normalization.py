@@ -111,6 +111,7 @@ class NoisedBatchNormalization(keras.layers.Layer):
         epsilon: Added to the variance, > 0, so that the divisor is at least its root.
         center: Whether there is a beta.
         scale: Whether there is a gamma.
+        **kwargs: As for every Keras layer, such as `name`.
 
     Call arguments:
         inputs: [rows, ..., channels], floating point, at least 2-D.

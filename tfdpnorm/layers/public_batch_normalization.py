@@ -29,6 +29,7 @@ class PublicMomentsLayer(keras.layers.Layer):
     Args:
         axis: The channel axis, any but 0 (the batch).
         statistics: One of "public", "blend", "example", "lot".
+        **kwargs: As for every Keras layer, such as `name`.
     """
 
     # Whether `pull_back` differentiates what the layer does with its moments: "full" or "stop".
@@ -171,7 +172,7 @@ class PublicMomentsLayer(keras.layers.Layer):
         return {**super().get_config(), "axis": self.axis, "statistics": self.statistics}
 
 
-def called_with_public_moments(model, x, training):
+def called_with_public_moments(model: keras.Model, x: Any, training: bool | None) -> Any:
     """Returns `model(x, training=training)`, with each layer that has public moments called once.
 
     Such a layer inside TimeDistributed has its moments over all steps, as the rule that trains it
@@ -182,6 +183,9 @@ def called_with_public_moments(model, x, training):
         model: A Keras model.
         x: Structure of [rows, ...].
         training: Whether this is a call of training: a bool or None.
+
+    Returns:
+        The outputs of the model.
     """
     with contextlib.ExitStack() as stack:
         for layer in sublayers(model):
@@ -233,6 +237,7 @@ class PublicBatchNormalization(PublicMomentsLayer):
         statistics_gradient: "full" or "stop".
         beta_initializer: Initializer of beta.
         gamma_initializer: Initializer of gamma.
+        **kwargs: As for every Keras layer, such as `name`.
 
     Call arguments:
         inputs: [rows, ..., channels, ...], 2-D to 5-D, floating point. Moments are taken in

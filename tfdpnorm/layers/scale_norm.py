@@ -44,6 +44,7 @@ class ScaleNorm(keras.layers.Layer):
             `tfdpnorm.choices.STATISTICS`.
         statistics_gradient: For "public_batch": "full", or "stop" for no gradient through the
             moments.
+        **kwargs: As for every Keras layer, such as `name`.
 
     Call arguments:
         inputs: [rows, ..., channels], or a list of such tensors of one shape, which are added.

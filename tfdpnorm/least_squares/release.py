@@ -59,7 +59,7 @@ class LeastSquaresHead:
             times that.
     """
 
-    def __init__(
+    def __init__(  # noqa: DOC101, DOC103
         self,
         model: keras.Model,
         ledger: PrivacyLedger,
@@ -96,6 +96,9 @@ class LeastSquaresHead:
 
         Args:
             front: Keras model with one input, from it to the features [rows, d]; is frozen.
+
+        Returns:
+            A `LeastSquaresHead` with the same ledger.
         """
         front.trainable = False
         scores = self.model.layers[-1](front.outputs[0])

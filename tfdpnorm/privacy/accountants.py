@@ -42,7 +42,7 @@ def dp_sgd_event(
 
     Args:
         sampling_rate: Probability q with which each example enters a batch, in (0, 1]. With q = 1
-            every lot is the whole data set and the event is the plain Gaussian one.
+            every batch is the whole data set and the event is the plain Gaussian one.
         noise_multiplier: Standard deviation of the noise on the sum of clipped gradients, divided
             by the clipping norm; 0, or from 1e-100 to 1e100. Zero makes the event non-private.
         updates: Number of optimizer updates, >= 0. Zero makes the event a no-op: nothing of the

@@ -71,8 +71,9 @@ class PrivacyPlan:
             of their rows, and this is the most rows of one that an update reads.
 
     Raises:
-        ValueError: if a value is outside of its range, the lot is larger than the data set, there
-            are statistics queries without a share, or an earlier phase protects another unit.
+        ValueError: if a value is outside of its range, the expected batch is larger than the data
+            set, there are statistics queries without a share, or an earlier phase protects another
+            unit.
     """
 
     num_examples: int
@@ -208,6 +209,9 @@ class PrivacyPlan:
             statistics_queries: See the class.
             default_share: s, where there are queries and the plan says no share.
             no_guarantee_because: Further reasons, a tuple of sentences.
+
+        Returns:
+            A `PrivacyPlan`.
         """
         share = self.statistics_budget_share or default_share
         return dataclasses.replace(

@@ -14,7 +14,7 @@ from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.privacy.search import SearchPlan
 
 _ACCOUNTANT = "Renyi DP"  # The only one that knows what a choice costs.
-_ROUNDS = 5  # Each brings several lots nearer to the target that they reach together.
+_ROUNDS = 5  # Each brings several batch sizes nearer to the target that they reach together.
 
 
 def calibrate_search(

@@ -273,7 +273,7 @@ def rehearsed_update(model, parts, plan, judge):
 
 
 def _any_loss(y, predictions):
-    """A loss of each row that every output takes part in, and that has a gradient by all of it."""
+    """A loss of each row that depends on every output, with a gradient for each."""
     del y
     losses = [
         tf.reduce_mean(tf.square(tf.cast(t, tf.float32)), axis=list(range(1, t.shape.rank)))

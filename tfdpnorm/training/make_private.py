@@ -450,7 +450,7 @@ def _no_guarantee_because(streams, insecure_seed):
             "that clipping does not bound the effect of one example"
         )
     if insecure_seed is not None:
-        reasons.append("the noise and the lots come from a seed that is not secret")
+        reasons.append("the noise and the batches come from a seed that is not secret")
     return tuple(reasons)
 
 

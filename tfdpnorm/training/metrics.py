@@ -94,7 +94,7 @@ def show_update(private, lot, outputs):
         private.update_metrics_of(parts[0], parts[1].masked_predictions(), parts[2])
         return tf.constant(True)
 
-    # An empty lot has no metrics: a function that returns a mean would return NaN.
+    # An empty batch has no metrics: a function that returns a mean would return NaN.
     tf.cond(count > 0, update, lambda: tf.constant(False))
 
 

@@ -110,7 +110,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         "private examples, without noise. Call private.save(path), or use private.model."
     )
 
-    def __init__(
+    def __init__(  # noqa: DOC101, DOC103
         self,
         model: keras.Model,
         *,
@@ -266,7 +266,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         return {name: value for name, value in logs.items() if name not in training_only}
 
     def update_metrics_of(self, y: Any, predictions: Any, sample_weight: Any) -> None:
-        """Updates the metrics of `compile` by examples of a lot; as `compute_metrics`."""
+        """Updates the metrics of `compile` with examples of a batch; as `compute_metrics`."""
         update_compiled_metrics(self, y, predictions, sample_weight)
 
     def make_train_function(self, force: bool = False) -> Callable:
@@ -306,13 +306,13 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
             batch_size: None, or the expected batch size of the plan.
             epochs: Number of epochs; by default, enough for all planned updates.
             verbose: As in Keras.
-            steps_per_epoch: Updates per epoch; by default N / expected_batch_size, rounded.
             callbacks: As in Keras. Those that act on a private quantity are rejected, or named in
                 the statement (see `check_callbacks`); `PrivateValidation` is what they can monitor.
-            person: For a plan with `most_per_person`: the person of each row, a vector of integers
-                or texts.
+            steps_per_epoch: Updates per epoch; by default N / expected_batch_size, rounded.
             validation_is_public: Whether `validation_data` is public, so that callbacks
                 may act on it.
+            person: For a plan with `most_per_person`: the person of each row, a vector of integers
+                or texts.
             **kwargs: As in Keras. `validation_data` must hold no training row of any `fit`, and are
                 compared with them. `sample_weight` is [N], or [N, ...] for each step of the loss.
                 `class_weight` must not be computed from the private labels; the statement says so.
@@ -407,6 +407,11 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         metrics, and their state in a compiled model, come from private examples. To evaluate
         it, call `compile(loss=..., metrics=...)`.
 
+        Args:
+            filepath: A `.keras` or HDF5 file, or a folder of a SavedModel, as in Keras.
+            overwrite: Whether an existing file is replaced without a question.
+            **kwargs: As in `keras.Model.save`.
+
         Raises:
             ValueError: if a conversion has exchanged layers inside of others, which no file of the
                 whole model can hold.
@@ -494,6 +499,9 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
 
         Args:
             saved: The Keras model in the file, if this one is a part of it.
+
+        Returns:
+            A dict that JSON can hold.
         """
         return self.session.provenance.metadata(self.model if saved is None else saved)
 
@@ -576,6 +584,9 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
 
     def check_measured(self, validation: PrivateValidation) -> None:
         """Checks a `PrivateValidation` that is asked outside of `fit`, now and in each `fit`.
+
+        Args:
+            validation: `PrivateValidation`.
 
         Raises:
             ValueError: if its rows are those of a `fit`, or of the public batch.

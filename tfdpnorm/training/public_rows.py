@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -22,6 +22,9 @@ from tfdpnorm.layers import PublicMomentsLayer, PublicStatistics, joint_pass, re
 from tfdpnorm.layers.public_batch_normalization import called_with_public_moments
 from tfdpnorm.training.metrics import Shown
 from tfdpnorm.training.pull_back_weight import automatic_weight
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _REMEDY = "Make the rows with tfdpnorm.data.synthetic_rows, and pass them as public_batch."
 
@@ -78,10 +81,13 @@ class PublicBatch:
         return isinstance(self.rows, (str, SyntheticRows))
 
     def for_model(self, model: keras.Model) -> tuple[PublicBatch, str | None]:
-        """Returns the pair (`PublicBatch` of checked arrays, their kinds in words if generated).
+        """Checks the rows against the inputs of a model; generates them if they are synthetic.
 
         Args:
             model: The Keras model whose inputs they are.
+
+        Returns:
+            Pair (`PublicBatch` of arrays, their kinds in words if generated).
 
         Raises:
             ValueError: for rows of unequal shapes, fewer than 2, or values that are not finite; and
@@ -150,7 +156,7 @@ def _check_fits(rows, model):
             )
 
 
-def synthetic_batch(model, asked):
+def synthetic_batch(model: keras.Model, asked: SyntheticRows | str) -> tuple[Any, str]:
     """Makes the synthetic rows that fit the inputs of a model. No data are looked at.
 
     Inputs of rank 4 are treated as images; whole numbers, and the inputs of a first embedding
@@ -223,7 +229,7 @@ class Streams:
         statistics: The layers' own name of the mode, for records and statements.
     """
 
-    def __init__(self, model, public=None):
+    def __init__(self, model: keras.Model, public: PublicBatch | None = None) -> None:
         self.model = model
         asked = 1.0 if public is None else public.pull_back_weight
         self._is_auto = asked == AUTO
@@ -284,8 +290,11 @@ class Streams:
             variables += [layer.beta] if frozen or not layer.center else []
         return raw(variables)
 
-    def clip_weights(self, variables):
+    def clip_weights(self, variables: Sequence[Any]) -> list[float] | None:
         """Weights in the clip: more than 1 where the pull-back reads, 1 elsewhere; None for all 1.
+
+        Args:
+            variables: The trained variables.
 
         Returns:
             List of a number for each of `variables`: `pull_back_weight` for those that the

@@ -27,6 +27,7 @@ from tfdpnorm import arguments
 from tfdpnorm.keras_compat.variables import trainable_variables
 
 if TYPE_CHECKING:
+    from tfdpnorm.privacy.plan import PrivacyPlan
     from tfdpnorm.training.private_model import PrivateModel
 
 
@@ -40,8 +41,8 @@ _OF_UNIT_STEPS = ("adam", "adamw", "rmsprop")
 OPTIMIZERS = ("sgd", *_OF_UNIT_STEPS)
 
 
-def suggested_rate(model, plan, optimizer="sgd"):
-    """The rate that a cosine schedule begins with, a float.
+def suggested_rate(model: keras.Model, plan: PrivacyPlan, optimizer: str = "sgd") -> float:
+    """Computes the rate that a cosine schedule begins with.
 
     It follows from the plan and the shapes of the weights: nothing private, and not what the
     weights are, so that a run that is resumed has the same.
@@ -50,6 +51,9 @@ def suggested_rate(model, plan, optimizer="sgd"):
         model: A built Keras model.
         plan: `PrivacyPlan`.
         optimizer: "sgd", with momentum 0.9; or "adam", "adamw" or "rmsprop".
+
+    Returns:
+        The learning rate, a float.
 
     Raises:
         ValueError: for another optimizer, a model with no kernel to train, or no clipping norm.

@@ -85,6 +85,9 @@ class Suggestion:
 
         Args:
             **given: Those of `arguments`, except the plan; None for settings not given.
+
+        Returns:
+            A `Suggestion`.
         """
         given = {name: value for name, value in given.items() if value is not None}
         reasons = {**self.reasons, **dict.fromkeys(given, "as given")}

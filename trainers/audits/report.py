@@ -165,16 +165,17 @@ def sensitivity_column(records, rows):
     measured = {}
     for row in rows:
         measured.setdefault((row["model"], row["path"]), []).append(row)
-    column, lots = {}, set()
+    column, sizes = {}, set()
     for record in records:
         flags = record["flags"]
         path = path_name(flags["norm"], flags["statistics"], flags["statistics_gradient"])
         found = measured.get((flags["model"], path))
         if found:
             column[record["network"]] = f"{max(row['add_or_remove_one'] for row in found):.4g} C"
-            lots.update(row["expected_batch_size"] for row in found)
-    of_lots = " and ".join(map(str, sorted(lots)))
-    return {f"an added row moves the sum by (audited on lots of {of_lots})": column} if lots else {}
+            sizes.update(row["expected_batch_size"] for row in found)
+    of_sizes = " and ".join(map(str, sorted(sizes)))
+    name = f"an added example moves the sum by (audited on batches of {of_sizes})"
+    return {name: column} if sizes else {}
 
 
 # --- gradient canaries ---

@@ -77,11 +77,11 @@ def run_sensitivity(spec, *, ascent_steps=0, data_dir=None):
 
 
 def run_one_step(spec, *, samples, confidence=0.95, black_box=False, ascent_steps=0, data_dir=None):
-    """Audits the epsilon of one update on a whole lot, where one example moves it farthest.
+    """Audits the epsilon of one update on a whole batch, where one example moves it farthest.
 
     Args:
         spec: `AuditSpec`.
-        samples: Released numbers from each of the two lots.
+        samples: Released numbers from each of the two batches.
         confidence: Of the lower bound.
         black_box: See `tfdpnorm.audit.one_step.audit_one_step`.
         ascent_steps: See `tfdpnorm.audit.sensitivity.measure_sensitivity`.

@@ -14,8 +14,8 @@ _LEARNT = 2.0  # times chance: an accuracy below has learnt next to nothing
 _CONVERGED = 0.5  # of the accuracy without noise: one below is not called convergence
 _CHANCE = 10.0  # percent, of ten classes
 _SMALLER = (
-    "These runs are smaller than the paper's ({scale}), so they cannot tell whether the difference "
-    "is one of scale."
+    "These runs are smaller than the paper's ({scale}), so they cannot show whether scale explains "
+    "the difference."
 )
 
 
@@ -35,9 +35,9 @@ def of_table3(records):
         *_robustness(records, published.TABLE3),
         "Where the logits are not normalised, the noise in their weights reaches the output in "
         "full, and their means have to outgrow it. That takes updates, and these runs have "
-        f"{max(record['updates'] for record in records):,}. Whether more of them, or wider "
-        "networks, would reach the paper's figures was not tried; the rates that were are in "
-        "results/SEARCH.md.",
+        f"{max(record['updates'] for record in records):,}. We did not try whether more updates, "
+        "or wider networks, would reach the paper's figures; results/SEARCH.md has the rates that "
+        "were tried.",
     ]
 
 
@@ -138,8 +138,8 @@ def _robustness(records, table):
                 )
     if not worse:
         return [
-            f"No row loses {_POINTS:g} points more by noise of 1 or 2 than the paper's, where that "
-            "converges."
+            f"Under noise of 1 or 2, no row loses {_POINTS:g} points more than the paper's, where "
+            "that converges."
         ]
     notes = [f"**This table contradicts the paper's.** {'; '.join(worse)}."]
     scales = dict.fromkeys(r["scale"] for r in records if r["scale"] != "full")
@@ -214,7 +214,7 @@ def _without_lot(records):
         "Algorithm 1 as printed (`--statistics=lot`) is not trained at this scale: each example's "
         f"gradient goes through all rows of its batch, so that {size:,} examples and "
         f"{published.PUBLIC_ROWS} public ones take {size:,} backward passes of {rows:,} rows an "
-        "update. `davody_statistics` has it for small batches; its epsilon is no guarantee."
+        "update. `davody_statistics` has it for small batches; its epsilon is not a guarantee."
     )
 
 
@@ -224,7 +224,7 @@ def _lot(records):
         return []
     return [
         '**The claim "without incurring an additional privacy loss" does not hold** for '
-        "Algorithm 1 as printed (rows `lot`): the statistics of a lot carry each private example "
+        "Algorithm 1 as printed (rows `lot`): the statistics of a batch carry each private example "
         "into the clipped gradients of the others. So one example moves the sum by more than C, "
         "and the epsilon is a claim of the paper only."
     ]

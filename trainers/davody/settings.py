@@ -144,7 +144,7 @@ def _ag_news(rates):
     return {INF: without, **columns}
 
 
-# Under little noise more updates pay; under much of it few, large lots are best. Views are where
+# Under little noise more updates pay; under much of it few, large batches are best. Views are where
 # public-batch networks fell short of the paper without them and views helped.
 # fmt: off
 ROWS = {
@@ -254,8 +254,8 @@ def of_norm(table, name, norm, default=None):
 # --- ours ---
 
 # Statistics side by side, one setting for all. "lot" takes the gradient of every loss by way of
-# every row of the lot, and runs all public rows beside each test image, which is affordable for few
-# small lots and one look at the test set.
+# every row of the batch, and runs all public rows with each test image, which is affordable for
+# few small batches and one evaluation on the test set.
 STATISTICS_TABLE = dict(
     expected_batch_size=32,
     steps=400,

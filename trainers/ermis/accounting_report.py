@@ -39,14 +39,14 @@ def accounting_text(record):
     headers = [f"{_ADJACENCIES[adjacency]}, {name}" for adjacency, name in names]
     return "\n\n".join(
         [
-            "## The sigma that epsilon = 1 asks for, by readings of the paper's text",
+            "## The sigma required for epsilon = 1, for several readings of the paper's text",
             table(
                 ("reading", *keys, "at most off by"),
                 [("the paper", *(f"{sigma:.2f}" for sigma in SIGMAS.values()), ""), *readings],
             ),
-            "## The epsilon that the paper's sigmas really give, at delta 1e-5",
+            "## The epsilon that the paper's sigmas give, at delta 1e-5",
             "The paper claims epsilon = 1 for all of them. RDP and PLD hold, for Poisson-sampled "
-            "lots; bold where they are above the claim.",
+            "batches; bold where they are above the claim.",
             table(("", "sigma", "q", "T", "reading", *headers), quoted),
             "## Sigma against epsilon (noise 2 C sigma)",
             *(_curve_table(curve) for curve in record["curves"]),

@@ -57,7 +57,7 @@ class PrintedRun(Run):
         return (
             f"{spec.experiment} {spec.cell}: {spec.model}, Algorithm 1 as printed, "
             f"{spec.dataset}, N = {self.data.num_examples:,} ({self.data.scale})\n"
-            f"  T = {self._updates} updates, lots of {spec.expected_batch_size}, sigma = "
+            f"  T = {self._updates} updates, batches of {spec.expected_batch_size}, sigma = "
             f"{self._sigma:.4f}, C = {self._clip:g} for each layer, seed {spec.seed}\n"
             f"  NO GUARANTEE: {self._claimed}; {self._beside}"
         )

@@ -172,8 +172,8 @@ def table1_cells(dataset=None):
 def figure5_cells(method="dpvd"):
     """The specs of Figure 5, at epsilon 1 by Renyi accounting, in place of zCDP.
 
-    Whatever is not varied is as in the paper (1,000 units, C = 2 for each layer, lots of 600) but
-    for the rate, and for passes, of which it is `FIGURE5_PASSES` of the paper's 200.
+    All else is as in the paper (1,000 units, C = 2 for each layer, batches of 600), except for the
+    rate, and for passes, of which it is `FIGURE5_PASSES` of the paper's 200.
 
     Args:
         method: That is trained.

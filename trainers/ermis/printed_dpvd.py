@@ -16,7 +16,7 @@ _STATEMENT = (
     "NO GUARANTEE: no differential privacy is guaranteed for this training run, and no epsilon may "
     "be stated for it. It is Algorithm 1 of Ermis and Cemgil (2017) as printed, with sigma = "
     "{sigma:g}{claim}. The means are updated without noise and each noisy copy of them shows all "
-    "the gradients so far; lots are of a fixed size; and with {layers} layers that are clipped to "
+    "the gradients so far; batches have a fixed size; and with {layers} layers that are clipped to "
     "C = {clip:g} each, the gradient may be up to C sqrt({layers}) long, not C."
 )
 
@@ -81,7 +81,7 @@ def train_as_printed(
         initial_rate: eta_0.
         decay: gamma.
         claimed_epsilon: What the paper says that sigma gives; only repeated.
-        seed: Of the lots and the noise of the result.
+        seed: Of the batches and the noise of the result.
         after_epoch: Function that is called with the number of epochs done while the model holds
             theta; None for none.
 

@@ -118,7 +118,7 @@ def non_private_spec(dataset, model, *, scale_norm=False, norm="batch", options=
 def norms_cells():
     """Ours: normalisations side by side, at one epsilon and with one number of updates."""
     # The public rows go through the network beside each physical batch: few and large ones are
-    # cheaper, and one of these holds a lot, but for one in four hundred.
+    # cheaper, and one of these holds a batch, but for one in four hundred.
     public = dict(norm="public_batch", physical_batch_size=576)
     variants = (
         dict(norm="group"),

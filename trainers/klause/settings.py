@@ -109,9 +109,9 @@ WIDE_TABLE = dict(
     evaluations=6,
     search="not searched",
 )
-# One epsilon, one lot and one number of updates for all normalisations (`klause_norms`). One
-# epoch in lots of 512 has as many updates as two in lots of 1,024 and costs half. In the paper's
-# precision: processors without bfloat16 instructions take seven times as long in bfloat16.
+# One epsilon, one batch size and one number of updates for all normalisations (`klause_norms`). One
+# epoch in batches of 512 has as many updates as two in batches of 1,024 and costs half. In the
+# paper's precision: processors without bfloat16 instructions take seven times as long in bfloat16.
 NORMS_TABLE = dict(
     precision="float32",
     epochs=1,

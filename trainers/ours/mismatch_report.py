@@ -36,7 +36,7 @@ def mismatch_text(records):
             f"Made from {len(records)} records by `python -m trainers.method_mismatch "
             f"--nocompute --output_dir=...`. LeNet-5 on {flags['dataset']}, epsilon "
             f"{flags['epsilon']:g}, "
-            f"{flags['steps']} lots of {flags['expected_batch_size']}; only the public rows "
+            f"{flags['steps']} batches of {flags['expected_batch_size']}; only the public rows "
             '("own": images of the private set, as if they were public) differ.',
             table(header, cells),
             "After the last update, over the layers: *shift* of the private mean, in public "

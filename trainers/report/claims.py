@@ -128,11 +128,11 @@ def _verdict(differences, claim):
     if claim.expected == "level":
         said = "Contradicted here" if real else "Not contradicted here"
     elif behind:
-        said = "Contradicted here" if not ahead else "Contradicted here in a part"
+        said = "Contradicted here" if not ahead else "Contradicted here in part"
     elif ahead == len(tested):
         said = "Supported here"
     else:
-        said = "Supported here in a part" if ahead else "Not supported here"
+        said = "Supported here in part" if ahead else "Not supported here"
     return (
         f"{said}: beyond chance (Welch's two-sided test, p < {_LEVEL:g} / {len(tested)}) {ahead} "
         f"of {len(tested)} differences are above 0, and {behind} below."

@@ -28,7 +28,7 @@ def build_network(spec, data, **options):
         from trainers.runs.finetune import build_finetuned
 
         return build_finetuned(spec, data, **options)
-    keras.utils.set_random_seed(spec.seed)  # initial weights; never the noise of privacy, or lots
+    keras.utils.set_random_seed(spec.seed)  # initial weights; never the privacy noise, or batches
     with made_under(spec.precision):
         network = models.build(
             spec.model,
@@ -90,7 +90,7 @@ def plan_of(spec, num_examples, *, steps=None, accountant=None):
         accountant: None for that of the spec.
 
     Raises:
-        ValueError: for a lot that is larger than N, or a budget that cannot be met.
+        ValueError: for a batch that is larger than N, or a budget that cannot be met.
     """
     if getattr(spec, "solves_head", False):
         return make_plan(

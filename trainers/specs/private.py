@@ -171,7 +171,7 @@ class PrivateSpec(TrainingSpec):
         only_if=HAS_PUBLIC_STATISTICS,
     )
 
-    # --- clipped lots and their views ---
+    # --- clipped batches and their views ---
     expected_batch_size: int = option(
         1024, "Expected batch size L.", at_least=1, only_if=IS_TRAINED
     )

@@ -303,7 +303,7 @@ def test_a_layer_without_a_rule_is_announced_once():
     assert len([w for w in caught if "no gradient rule" in str(w.message)]) == 1
 
 
-def test_refusals_name_what_is_wrong():
+def test_rejections_name_what_is_wrong():
     model = dense()
     rows = example_rows(model, 2)
     engine = engine_named("book_keeping")

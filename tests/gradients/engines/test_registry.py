@@ -21,7 +21,7 @@ CANNOT = {
 
 
 @pytest.mark.parametrize("name", ENGINES)
-def test_each_refuses_exactly_what_it_cannot_do(name):
+def test_each_rejects_exactly_what_it_cannot_do(name):
     engine = engine_named(name)
     engine.check(**PLAIN)
     for asked in (MIXING, PUBLIC_ROWS, PER_LAYER, AUTOMATIC):
@@ -44,7 +44,7 @@ def test_the_default_can_do_what_is_asked(asked, name):
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_without_tensorflow_privacy_its_engines_are_refused(which, monkeypatch):
+def test_without_tensorflow_privacy_its_engines_are_rejected(which, monkeypatch):
     name = ("tfp_model", "tfp_vectorized")[which]  # not as a case, which would be skipped
     monkeypatch.setattr(registry, "_has_tensorflow_privacy", lambda: False)
     sentence = f'Expected engine="book_keeping" or "per_example" without .*, got \'{name}\', whose'
@@ -58,12 +58,12 @@ def test_without_tensorflow_privacy_its_engines_are_refused(which, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["fast", "", None, 1, ["per_example"]])
-def test_an_unknown_name_is_refused(name):
+def test_an_unknown_name_is_rejected(name):
     with pytest.raises(ValueError, match="Expected engine to be one of 'book_keeping'"):
         engine_named(name)
 
 
-def test_an_optimizer_that_no_engine_takes_is_refused_early():
+def test_an_optimizer_that_no_engine_takes_is_rejected_early():
     engine = engine_named("tfp_vectorized")
     with pytest.raises(ValueError, match="Expected one of the optimizers"):
         engine.bind(None, keras.optimizers.RMSprop(), False, 1)

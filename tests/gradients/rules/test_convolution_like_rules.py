@@ -205,7 +205,7 @@ def test_images_of_unknown_sizes(layer):
 
 
 @pytest.mark.parametrize("shape", [(None, 4), pytest.param((2, 5, 4), marks=no_further_axes)])
-def test_groups_over_unknown_sizes_or_more_axes_are_refused(shape):
+def test_groups_over_unknown_sizes_or_more_axes_are_rejected(shape):
     model = keras.Sequential([keras.Input(shape), layers.Conv1D(4, 3, groups=2, name="grouped")])
     traced = tf.function(
         lambda x: (

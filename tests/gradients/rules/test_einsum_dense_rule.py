@@ -108,7 +108,7 @@ def test_other_equations_use_the_fallback(equation, output_shape, monkeypatch):
 
 
 @pytest.mark.keras_2_only("refuses another rank than that of the first input by itself")
-def test_rows_that_mix_are_refused():
+def test_rows_that_mix_are_rejected():
     layer = layers.EinsumDense("...x,xy->...y", 4)
     model = model_of((3,), layer)
     variables = layer.trainable_variables

@@ -177,7 +177,7 @@ def test_numbers_of_rows_and_words_known_at_run_time_only():
         assert relative_error([g.numpy() for g in gradients(*rows)], expected) < 1e-5
 
 
-def test_ragged_ids_are_refused():
+def test_ragged_ids_are_rejected():
     inputs = keras.Input((None,), dtype="int32", ragged=True)
     x = layers.Embedding(9, 3, name="words")(inputs)
     x = layers.Lambda(lambda x: tf.reduce_sum(x, axis=1), output_shape=(3,))(x)

@@ -111,7 +111,7 @@ class Turned(layers.Layer):
         return x @ self.w * tf.transpose(turned)
 
 
-def test_examples_along_another_axis_of_an_argument_are_refused():
+def test_examples_along_another_axis_of_an_argument_are_rejected():
     inputs = keras.Input((3,))
     turned = layers.Lambda(tf.transpose)(layers.Dense(3)(inputs))
     model = keras.Model(inputs, layers.Dense(2)(Turned()(inputs, turned)))
@@ -144,7 +144,7 @@ class FilmModel(keras.Model):
         return self.film(x)
 
 
-def test_rows_that_a_layer_reads_from_an_attribute_are_refused():
+def test_rows_that_a_layer_reads_from_an_attribute_are_rejected():
     model = FilmModel()
     model(tf.zeros([1, 4]))
     x, y = tf.ones([6, 4]), tf.ones([6, 3])

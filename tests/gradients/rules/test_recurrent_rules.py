@@ -229,7 +229,7 @@ def test_a_generic_recurrent_layer_has_the_fallback():
 
 
 @pytest.mark.keras_2_only("no time_major")
-def test_steps_first_are_refused_without_a_rule():
+def test_steps_first_are_rejected_without_a_rule():
     layer = layers.RNN(layers.LSTMCell(2), time_major=True, name="first")
     inputs = keras.Input((2, 2))
     model = keras.Model(inputs, head(layer(tf.transpose(inputs, [1, 0, 2]))))
@@ -237,7 +237,7 @@ def test_steps_first_are_refused_without_a_rule():
         Taps(model, model.trainable_variables)
 
 
-def test_ragged_sequences_are_refused():
+def test_ragged_sequences_are_rejected():
     inputs = keras.Input((None, 2), ragged=True)
     model = keras.Model(inputs, head(lstm(name="lstm")(inputs)))
     x = tf.ragged.constant([[[1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]]], ragged_rank=1)

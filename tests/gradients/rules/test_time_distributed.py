@@ -167,7 +167,7 @@ class InRows(layers.Layer):
 
 @pytest.mark.parametrize("wrapper", [Steps, InRows])
 @pytest.mark.parametrize("count", [1, 5])
-def test_rows_other_than_the_examples_are_refused(wrapper, count):
+def test_rows_other_than_the_examples_are_rejected(wrapper, count):
     """With one example, norms by time step would broadcast against the mask unnoticed."""
     model = model_over((5, 3), wrapper(layers.Dense(2)))
     rows = example_rows(model, count)
@@ -175,7 +175,7 @@ def test_rows_other_than_the_examples_are_refused(wrapper, count):
         book_keeping(model, loss_function(model), rows, model.trainable_variables, 0.1)
 
 
-def test_rows_other_than_the_examples_are_refused_at_run_time():
+def test_rows_other_than_the_examples_are_rejected_at_run_time():
     shared = layers.Dense(2)
     inputs = keras.Input((5, 3))
     outputs = head(InRows(shared)(inputs)) + shared(inputs[:, 0])
@@ -194,14 +194,14 @@ def test_rows_other_than_the_examples_are_refused_at_run_time():
             gradients(*example_rows(model, count))
 
 
-def test_a_wrapper_without_a_rule_inside_another_is_refused():
+def test_a_wrapper_without_a_rule_inside_another_is_rejected():
     model = model_over((2, 5, 3), layers.TimeDistributed(Steps(layers.Dense(2))))
     rows = example_rows(model, 1)
     with pytest.raises(ValueError, match="to give 2 rows for 1 examples"):
         book_keeping(model, loss_function(model), rows, model.trainable_variables, 0.1)
 
 
-def test_an_unknown_number_of_steps_is_refused():
+def test_an_unknown_number_of_steps_is_rejected():
     inputs = keras.Input((None, 3))
     x = layers.TimeDistributed(layers.Dense(2), name="steps")(inputs)
     model = keras.Model(inputs, layers.Dense(2)(layers.GlobalAveragePooling1D()(x)))

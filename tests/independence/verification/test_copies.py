@@ -43,7 +43,7 @@ def without_rank(p):
     ],
     ids=["size", "tensor_of_size", "rank", "operation", "constant"],
 )
-def test_a_model_that_reads_the_shape_is_refused(made_of, rows):
+def test_a_model_that_reads_the_shape_is_rejected(made_of, rows):
     spec = tf.TensorSpec([rows, STEPS, WIDTH])
     with pytest.raises(ValueError, match="reads numbers from the shape.*Do not read that shape"):
         prove_training(model_of(made_of), "mse", spec, tf.TensorSpec([rows, 1]))
@@ -57,7 +57,7 @@ def test_a_model_that_reads_the_shape_is_refused(made_of, rows):
     ],
     ids=["as_it_is", "width"],
 )
-def test_a_model_that_does_not_is_proved(made_of):
+def test_a_model_that_does_not_is_verified(made_of):
     spec = tf.TensorSpec([3, STEPS, WIDTH])
     proof = prove_training(model_of(made_of), "mse", spec, tf.TensorSpec([3, 1]))
     assert proof.holds, proof.obstacle

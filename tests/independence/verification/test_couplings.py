@@ -23,7 +23,7 @@ def of_rows(shape, dtype=tf.float32):
     return tf.TensorSpec([P, *shape], dtype)
 
 
-def test_without_a_coupling_the_model_is_proved():
+def test_without_a_coupling_the_model_is_verified():
     model = around(lambda x: tf.nn.relu(x))
     proof = prove_training(model, CROSS_ENTROPY, of_rows([FEATURES]), LABELS)
     assert proof.holds, proof.obstacle
@@ -58,14 +58,14 @@ def test_a_coupling_in_the_loss_is_named(name):
 
 
 @each("name", OTHER_ROWS)
-def test_a_trained_layer_on_other_rows_is_not_proved(name):
+def test_a_trained_layer_on_other_rows_is_not_verified(name):
     make, shape, dtype, words = OTHER_ROWS[name]
     proof = prove_training(make(), CROSS_ENTROPY, of_rows(shape, tf.as_dtype(dtype)), LABELS)
     assert not proof.holds
     assert words in proof.obstacle
 
 
-def test_writing_examples_is_a_fault_though_all_is_proved():
+def test_writing_examples_is_a_fault_though_all_is_verified():
     make, _ = MODELS["a_running_mean"]
     proof = prove_training(make(), CROSS_ENTROPY, of_rows([FEATURES]), LABELS)
     assert proof.failed == ()

@@ -234,7 +234,7 @@ def proof_of(middle, loss=CROSS_ENTROPY):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_is_not_proved(name):
+def test_a_fault_is_not_verified(name):
     proof = proof_of(FAULTS[name])
     assert not proof.holds
     assert proof.culprit.why in proof.obstacle
@@ -276,7 +276,7 @@ def correlation(y, predictions):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", [dice, ranked, centred, pairs, correlation])
-def test_a_fault_in_the_loss_is_not_proved(loss):
+def test_a_fault_in_the_loss_is_not_verified(loss):
     proof = proof_of(lambda x: x, loss)
     assert proof.failed[0].what == "the losses"
 
@@ -290,7 +290,7 @@ def test_a_stateful_recurrent_layer_is_a_fault():
     assert {fault.op_type for fault in proof.state_faults} == {"AssignVariableOp"}
 
 
-def test_a_gradient_through_the_number_of_examples_is_not_proved():
+def test_a_gradient_through_the_example_count_is_not_verified():
     """The engine's mask is one of the rows: whoever divides by its sum couples them."""
 
     def make_forward(x, mask):

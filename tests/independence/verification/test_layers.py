@@ -118,7 +118,7 @@ SLOW += ["sequences-*dropout", "sequences-*pooling", "sequences-*lu", "sequences
 @pytest.mark.slow_cases(*SLOW)
 @pytest.mark.parametrize("name", [_case(name) for name in CASES])
 @pytest.mark.filterwarnings("ignore:There is no gradient rule")
-def test_a_stock_layer_between_trained_layers_is_proved(name):
+def test_a_stock_layer_between_trained_layers_is_verified(name):
     make, shape = CASES[name]
     first = layers.Dense(4, name="before")
     behind = [layers.Flatten(), layers.Dense(3, name="head")]
@@ -194,7 +194,7 @@ MODELS = {
 
 @pytest.mark.slow
 @each("name", MODELS)
-def test_a_model_of_stock_layers_is_proved(name):
+def test_a_model_of_stock_layers_is_verified(name):
     make, x = MODELS[name]
     proof = proof_of(make(), x)
     assert proof.holds, proof.obstacle
@@ -224,7 +224,7 @@ LOSSES = {
 )
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("activation", ["linear", "softmax"])
-def test_a_loss_of_keras_is_proved(name, activation):
+def test_a_loss_of_keras_is_verified(name, activation):
     model = keras.Sequential([keras.Input((5,)), layers.Dense(P, activation)])
     y = spec(dtype=tf.int64) if LOSSES[name] else spec(P)
     proof = proof_of(model, spec(5), name, y)
@@ -232,7 +232,7 @@ def test_a_loss_of_keras_is_proved(name, activation):
 
 
 @each("name", ["hinge", "squared_hinge"])
-def test_hinge_losses_are_not_proved_as_one_label_changes_all(name):
+def test_hinge_losses_are_not_verified_as_one_label_changes_all(name):
     """Keras takes all labels for 0 and 1 if all of the batch are, and for -1 and 1 else."""
     model = keras.Sequential([keras.Input((5,)), layers.Dense(1)])
     proof = proof_of(model, spec(5), name, spec(1))
@@ -244,7 +244,7 @@ def test_hinge_losses_are_not_proved_as_one_label_changes_all(name):
     assert alone[0] != beside[0]
 
 
-def test_an_augmentation_without_a_gradient_is_proved_first():
+def test_an_augmentation_without_a_gradient_is_verified_first():
     random = layers.RandomContrast(0.2)
     model = keras.Sequential([keras.Input((4, 4, 3)), random, layers.Flatten(), layers.Dense(3)])
     proof = proof_of(model, spec(4, 4, 3))

@@ -38,7 +38,7 @@ def proof_of(name, norm, public=None, examples=P, **options):
 
 @pytest.mark.quick_cases("mlp-layer", "mlp-noised_batch", "mlp-none")
 @pytest.mark.parametrize("case", NAMES)
-def test_a_private_model_is_proved(case):
+def test_a_private_model_is_verified(case):
     proof = proof_of(*case.split("-"))
     assert proof.holds, proof.obstacle
     # The losses, and three of each layer that is trained; random_features has but one.
@@ -47,14 +47,14 @@ def test_a_private_model_is_proved(case):
 
 @pytest.mark.quick_cases("noised_batch")
 @pytest.mark.parametrize("norm", PRIVATE)
-def test_a_physical_batch_of_one_row_is_proved(norm):
+def test_a_physical_batch_of_one_row_is_verified(norm):
     """Its axis has the size of every other axis of one entry."""
     proof = proof_of("lenet5", norm, examples=1)
     assert proof.holds, proof.obstacle
 
 
 @pytest.mark.slow
-def test_a_text_by_itself_is_proved():
+def test_a_text_by_itself_is_verified():
     proof = proof_of("transformer", "none", examples=1)
     assert proof.holds, proof.obstacle
 
@@ -62,7 +62,7 @@ def test_a_text_by_itself_is_proved():
 @pytest.mark.slow_cases("full-public", "stop-*")
 @pytest.mark.parametrize("statistics", ["blend", "public"])
 @pytest.mark.parametrize("gradient", ["full", "stop"])
-def test_each_kind_of_public_statistics_is_proved(statistics, gradient):
+def test_each_kind_of_public_statistics_is_verified(statistics, gradient):
     options = {"statistics": statistics, "statistics_gradient": gradient}
     proof = proof_of("lenet5", "public_batch", **options)
     assert proof.holds, proof.obstacle
@@ -70,18 +70,18 @@ def test_each_kind_of_public_statistics_is_proved(statistics, gradient):
 
 @pytest.mark.slow_cases("bilstm", "resnet9")
 @pytest.mark.parametrize("name", ["lenet5", "bilstm", "resnet9"])
-def test_synthetic_public_rows_are_proved(name):
+def test_synthetic_public_rows_are_verified(name):
     proof = proof_of(name, "public_batch", public="synthetic")
     assert proof.holds, proof.obstacle
 
 
-def test_statistics_of_the_lot_are_refused_by_the_engine():
+def test_statistics_of_the_lot_are_rejected_by_the_engine():
     """Their layers run on the public rows and those of the examples together."""
     with pytest.raises(ValueError, match="Expected layer .* to give 8 rows for 8 examples"):
         proof_of("lenet5", "public_batch", statistics="lot")
 
 
-def test_batch_normalization_is_not_proved_and_named():
+def test_batch_normalization_is_not_verified_and_named():
     proof = proof_of("lenet5", "batch")
     assert proof.culprit.op_type in ("FusedBatchNormV3", "Mean")
     assert "norm" in proof.culprit.scope

@@ -71,7 +71,7 @@ def clipped_sum(model, x, y, mask):
 
 
 @each("name", MODELS)
-def test_a_model_of_positions_is_proved_and_its_sum_clipped(name):
+def test_a_model_of_positions_is_verified_and_its_sum_clipped(name):
     """Where one example is taken away, and the others stay at their positions."""
     model = MODELS[name]()
     proof = prove_training(model, "mse", tf.TensorSpec([ROWS, WIDTH]), tf.TensorSpec([ROWS, 3]))
@@ -103,12 +103,12 @@ def test_a_model_of_positions_is_proved_and_its_sum_clipped(name):
     ],
     ids=["one_before", "rolled", "reversed", "first", "summed", "of_a_mask"],
 )
-def test_choosing_another_example_by_position_is_not_proved(other):
+def test_choosing_another_example_by_position_is_not_verified(other):
     spec = tf.TensorSpec([ROWS, WIDTH]), tf.TensorSpec([ROWS, 3])
     assert not prove_training(around(other), "mse", *spec).holds
 
 
-def test_a_loss_that_weighs_positions_is_proved():
+def test_a_loss_that_weighs_positions_is_verified():
     def loss(y, predictions):
         values = keras.losses.MSE(y, predictions)
         return values * tf.linspace(0.0, 1.0, ROWS)
@@ -160,7 +160,7 @@ OWN_ROWS = {
 
 
 @each("name", OWN_ROWS)
-def test_learned_rows_that_each_example_gets_alike_are_proved(name):
+def test_learned_rows_that_each_example_gets_alike_are_verified(name):
     """Class tokens and learned queries: joined before the rows, and attended to by them."""
 
     def function(x):

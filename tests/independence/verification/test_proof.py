@@ -1,4 +1,4 @@
-"""What a proof says, and what it refuses to be made of."""
+"""What a proof says, and what it rejects to be made of."""
 
 import pytest
 import tensorflow as tf
@@ -148,7 +148,7 @@ def test_a_proof_is_made_eagerly():
         outer(tf.ones([P, 4]))
 
 
-def test_a_model_that_the_loss_does_not_reach_is_refused():
+def test_a_model_that_the_loss_does_not_reach_is_rejected():
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
 
     def unconnected(y, predictions):
@@ -158,7 +158,7 @@ def test_a_model_that_the_loss_does_not_reach_is_refused():
         prove_training(model, unconnected, SPEC, tf.TensorSpec([P]))
 
 
-def test_a_loss_that_reads_no_example_is_not_proved():
+def test_a_loss_that_reads_no_example_is_not_verified():
     model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
 
     def make_loss_fn(x, mask):

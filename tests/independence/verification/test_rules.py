@@ -47,7 +47,7 @@ def test_the_verdict_is_the_expected_one_and_cannot_be_refuted(name):
             assert refuted(concrete, specs) == set()
 
 
-def test_the_gradient_of_a_product_with_one_example_is_proved():
+def test_the_gradient_of_a_product_with_one_example_is_verified():
     """It has a sum along the axis of the examples, which is one entry."""
 
     def gradient(x):

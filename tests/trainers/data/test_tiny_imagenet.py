@@ -108,14 +108,14 @@ def changed(**changes):
         ({f"{ROOT}/wnids.txt": "\n".join(WNIDS)}, "train part has no images"),
     ],
 )
-def test_other_layouts_are_refused(tmp_path, contents, message):
+def test_other_layouts_are_rejected(tmp_path, contents, message):
     write(tmp_path, contents)
     with pytest.raises(DatasetCorruptError, match=message):
         tiny_imagenet.prepare(tmp_path / "tfds", manual_dir=tmp_path)
     assert not (tmp_path / "tfds").exists()
 
 
-def test_files_that_are_cut_short_or_damaged_are_refused(tmp_path):
+def test_files_that_are_cut_short_or_damaged_are_rejected(tmp_path):
     path = write(tmp_path, files())
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
@@ -129,7 +129,7 @@ def test_files_that_are_cut_short_or_damaged_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["wnids.txt", "val/images/val_0.JPEG"])
-def test_files_that_cannot_be_decompressed_are_refused(tmp_path, name):
+def test_files_that_cannot_be_decompressed_are_rejected(tmp_path, name):
     path = tmp_path / tiny_imagenet.ARCHIVE
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for file, text in files().items():
@@ -154,7 +154,7 @@ def test_a_download_that_fails_or_brings_something_else(tmp_path):
         tiny_imagenet.prepare(tmp_path / "tfds", fetch=lambda _, target: target.write_bytes(other))
 
 
-def test_metadata_that_cannot_be_read_are_refused(tmp_path):
+def test_metadata_that_cannot_be_read_are_rejected(tmp_path):
     (tmp_path / "metadata.json").write_text('{"official": false}')
     with pytest.raises(
         DatasetCorruptError, match="to name the archive of the data set, but KeyErr"

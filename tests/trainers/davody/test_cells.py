@@ -103,7 +103,7 @@ def test_names_are_one_to_one_and_options_are_the_models(experiment):
         assert name in models.names() or name.endswith(".h5")  # an imported one
 
 
-def test_unknown_experiments_are_refused():
+def test_unknown_experiments_are_rejected():
     with pytest.raises(ValueError, match="'davody_table2'.*got 'davody_table1'"):
         cells.cells("davody_table1")
 

@@ -162,14 +162,14 @@ def test_steps_take_the_place_of_epochs(dataset):
         davody.spec(dataset, "none", 1.0, steps=7, epochs=1.0)
 
 
-def test_both_epsilon_and_noise_are_refused():
+def test_both_epsilon_and_noise_are_rejected():
     with pytest.raises(ValueError, match="epsilon and noise_multiplier"):
         davody.spec("mnist", "none", 1.0, noise_multiplier=1.0)
     with pytest.raises(ValueError, match="got neither"):
         davody.spec("mnist", "none")
 
 
-def test_unknown_datasets_and_settings_are_refused():
+def test_unknown_datasets_and_settings_are_rejected():
     with pytest.raises(ValueError, match="'mnist', .*'digits'.*got 'imagenet'"):
         davody.spec("imagenet", "none", 1.0)
     with pytest.raises(TypeError, match="learning_rat"):

@@ -104,7 +104,7 @@ def test_each_layer_is_clipped_as_in_the_paper():
         dict(method="dpvd", epsilon=1.0, model="random_features", hidden_units=500),
     ],
 )
-def test_what_contradicts_itself_is_refused(fields):
+def test_what_contradicts_itself_is_rejected(fields):
     with pytest.raises(ValueError, match="^Expected "):
         ermis.spec("digits", **fields)
 
@@ -228,7 +228,7 @@ def test_dpvd_as_printed_guarantees_nothing(tmp_path):
         dict(method="dpvd", calibrated_by="ac", learning_rate_round="epoch"),
     ],
 )
-def test_what_is_not_as_printed_is_refused(fields):
+def test_what_is_not_as_printed_is_rejected(fields):
     with pytest.raises(ValueError, match="^Expected .*as printed"):
         ermis.spec("digits", epsilon=1.0, reading="as_printed", **fields)
 
@@ -329,6 +329,6 @@ def test_the_bound_on_alpha_reaches_the_layers():
         dict(method="dpvd", max_alpha=1.0, calibrated_by="ac", reading="as_printed"),
     ],
 )
-def test_what_does_not_go_together_is_refused(fields):
+def test_what_does_not_go_together_is_rejected(fields):
     with pytest.raises(ValueError, match="^Expected "):
         ermis.spec("digits", epsilon=1.0, **fields)

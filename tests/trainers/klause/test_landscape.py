@@ -124,7 +124,7 @@ def test_table_and_plots(records, tmp_path):
 
 
 @pytest.mark.parametrize("name, value", [("max_products", 1), ("rows", 0), ("tolerance", 0.0)])
-def test_bad_settings_are_refused_before_anything_is_measured(name, value):
+def test_bad_settings_are_rejected_before_anything_is_measured(name, value):
     with pytest.raises(ValueError, match=f"Expected {name} .*got {value}"):
         LandscapeSettings(**{name: value})
 

@@ -101,7 +101,7 @@ def test_features_of_synthetic_images(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["synthetic:stripes", "synthetic:tokens:2"])
-def test_unknown_kinds_are_refused(name):
+def test_unknown_kinds_are_rejected(name):
     with pytest.raises(ValueError, match="public_dataset to be one of"):
         davody.spec("mnist", "public_batch", 1.0, public_dataset=name)
 

@@ -1,4 +1,4 @@
-"""Heads that one release gives: cells, runs, what is refused, and the program."""
+"""Heads that one release gives: cells, runs, what is rejected, and the program."""
 
 import dataclasses
 
@@ -97,7 +97,7 @@ REFUSED = {
 
 
 @each("name", REFUSED)
-def test_settings_without_use_are_refused(name):
+def test_settings_without_use_are_rejected(name):
     changes, message = REFUSED[name]
     with pytest.raises(ValueError, match=message):
         small_spec(**changes)

@@ -1,4 +1,4 @@
-"""The audit program: what it prints, writes and refuses, and its exit code."""
+"""The audit program: what it prints, writes and rejects, and its exit code."""
 
 import pytest
 

@@ -234,7 +234,7 @@ def test_the_program_is_resumed_by_the_same_flags_alone(main, tmp_path, monkeypa
 
 
 @pytest.mark.slow
-def test_dry_runs_and_refusals(main, tmp_path):
+def test_dry_runs_and_rejections(main, tmp_path):
     write_model(tmp_path / "mine.keras")
     model = f"--model={tmp_path / 'mine.keras'}"
     cache = f"--cache_dir={tmp_path / 'cache'}"

@@ -102,7 +102,7 @@ def test_precision(main, toy_sets, monkeypatch, flags, precision):
 
 
 @pytest.mark.parametrize("flag", ["--mixed_precision", "--nomixed_precision"])
-def test_a_precision_given_twice_is_refused(main, flag):
+def test_a_precision_given_twice_is_rejected(main, flag):
     result = main("klause_scalenorm", "--epsilon=7.42", "--precision=float32", flag)
     assert result.code == 2 and f"got {flag} and --precision=float32" in result.err
 
@@ -174,7 +174,7 @@ def test_mistakes_end_in_a_line(main, flags, part):
         ("--plateau=public", "--plateau_dataset=.", "--plateau_examples=9"),
     ],
 )
-def test_flags_with_an_effect_are_not_refused(main, toy_sets, monkeypatch, flags):
+def test_flags_with_an_effect_are_not_rejected(main, toy_sets, monkeypatch, flags):
     seen = []
     monkeypatch.setattr(registry, "run_cell", lambda spec, **_: seen.append(spec))
     result = main("klause_scalenorm", "--epsilon=7.42", *flags)

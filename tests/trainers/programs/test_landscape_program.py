@@ -72,7 +72,7 @@ def test_newest_record_is_shown_and_differences_are_stated(main, tmp_path):
         ),
     ],
 )
-def test_a_file_of_another_network_is_refused(main, tmp_path, scale_norm, classes, flag, message):
+def test_a_file_of_another_network_is_rejected(main, tmp_path, scale_norm, classes, flag, message):
     path = saved(tmp_path / "a.keras", scale_norm, classes)
     refused = main(
         "klause_landscape", *FLAGS, f"--output_dir={tmp_path}", f"--{flag}_scale_norm={path}"

@@ -1,4 +1,4 @@
-"""The search program: what its flags come to, what it shows and refuses."""
+"""The search program: what its flags come to, what it shows and rejects."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The sweep program: what its flags reach, what it prints and refuses, and its exit code."""
+"""The sweep program: what its flags reach, what it prints and rejects, and its exit code."""
 
 import pytest
 

@@ -64,7 +64,7 @@ def test_every_field_is_required(tmp_path, make_record, field):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_unknown_fields_are_refused(tmp_path, make_record):
+def test_unknown_fields_are_rejected(tmp_path, make_record):
     with pytest.raises(ValueError, match=r"\['epsilom'\] unknown"):
         write_record(tmp_path, {**make_record(), "epsilom": 1.0})
     assert list(tmp_path.iterdir()) == []

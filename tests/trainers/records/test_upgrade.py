@@ -37,7 +37,7 @@ def test_a_record_of_now_is_left_as_it_is(make_record):
 
 
 @pytest.mark.parametrize("cell", [None, 5, ["a/b"], True])
-def test_a_cell_that_is_no_name_is_refused(tmp_path, make_record, cell):
+def test_a_cell_that_is_no_name_is_rejected(tmp_path, make_record, cell):
     record = older(make_record()) | {"cell": cell}
     (tmp_path / "odd.json").write_text(json.dumps(record))
     with pytest.raises(ValueError, match=r"odd\.json.*a cell named"):

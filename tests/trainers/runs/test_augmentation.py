@@ -1,4 +1,4 @@
-"""The views that experiments train on: where they are moved to, and what is refused."""
+"""The views that experiments train on: where they are moved to, and what is rejected."""
 
 import dataclasses
 
@@ -45,13 +45,13 @@ def test_one_view_is_the_image():
 
 
 @pytest.mark.parametrize("shape", [(16,), (48, 16), (1, 28, 1), (28, 1, 1)])
-def test_rows_that_are_no_images_are_refused(shape):
+def test_rows_that_are_no_images_are_rejected(shape):
     with pytest.raises(ValueError, match="augmentation_multiplicity=5, got rows of shape"):
         augmentations(5, shape)
 
 
 @pytest.mark.parametrize("count", [0, -1, 2, 10, 5.5, None])
-def test_other_counts_are_refused(tiny_spec, count):
+def test_other_counts_are_rejected(tiny_spec, count):
     with pytest.raises(ValueError, match=r"multiplicity to be (one of 1, 5, 9|a whole)"):
         tiny_spec(augmentation_multiplicity=count)
 

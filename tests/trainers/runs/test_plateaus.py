@@ -162,6 +162,6 @@ def test_examples_that_are_held_out_are_no_test_set(tiny_spec):
     tiny_spec(plateau="private", held_out=9)
 
 
-def test_a_schedule_besides_is_refused(tiny_spec):
+def test_a_schedule_besides_is_rejected(tiny_spec):
     with pytest.raises(ValueError, match="learning_rate_schedule='constant' with a plateau"):
         tiny_spec(plateau="private", learning_rate_schedule="cosine")

@@ -197,6 +197,6 @@ def test_public_characters_come_in_the_form_of_digits(tmp_path, monkeypatch):
     assert [v.shape for v in private.model.trainable_variables] == [(16, 10)]
 
 
-def test_networks_without_parts_are_refused(sets, tmp_path):
+def test_networks_without_parts_are_rejected(sets, tmp_path):
     with pytest.raises(ValueError, match="parts to freeze"):
         load(make_spec(model="lenet5"), tmp_path)

@@ -224,7 +224,7 @@ def test_epsilon_is_calibrated_to_the_target(tiny_spec, tiny_data):
     assert f"z = {private.plan.noise_multiplier:.4f}" in text and "T = 3 updates" in text
 
 
-def test_a_folder_without_access_is_refused_before_training(tiny_spec, tiny_data, tmp_path):
+def test_a_folder_without_access_is_rejected_before_training(tiny_spec, tiny_data, tmp_path):
     place = tmp_path / "results"
     place.write_text("a file")
     lines = []

@@ -217,7 +217,7 @@ def test_the_same_run_goes_on(tmp_path, epsilon):
     ],
     ids="rate seed cell experiment average options".split(),
 )
-def test_other_settings_are_refused_by_name(tmp_path, fields, names):
+def test_other_settings_are_rejected_by_name(tmp_path, fields, names):
     begin(tmp_path)
     before = content(tmp_path)
     expected = f"The run in run_dir {tmp_path} has other settings: {names}. Move it away"
@@ -226,7 +226,7 @@ def test_other_settings_are_refused_by_name(tmp_path, fields, names):
     assert content(tmp_path) == before
 
 
-def test_another_precision_and_another_kind_of_run_are_refused(tmp_path):
+def test_another_precision_and_another_kind_of_run_are_rejected(tmp_path):
     begin(tmp_path)
     with pytest.raises(ValueError, match="has other settings: experiment, network, column,"):
         enter(tmp_path, SPECS["noise"], True)
@@ -249,7 +249,7 @@ def test_a_run_is_not_begun_on_top_of_another(tmp_path, spec, name, spent):
 
 
 @pytest.mark.parametrize("name", ["ledger.jsonl", "spec.txt", "somebody's notes"])
-def test_a_folder_of_unknown_settings_is_refused(tmp_path, name):
+def test_a_folder_of_unknown_settings_is_rejected(tmp_path, name):
     """A run of an older version, or no run at all; noise in the weights would delete it."""
     (tmp_path / name).write_text("precious")
     for resume in (True, False):
@@ -263,7 +263,7 @@ def test_a_folder_of_unknown_settings_is_refused(tmp_path, name):
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "null", "[" * 100_000, "\x00", b"\xff\xfe"], ids=range(7)
 )
-def test_damaged_settings_are_refused(tmp_path, text):
+def test_damaged_settings_are_rejected(tmp_path, text):
     begin(tmp_path)
     (tmp_path / "settings.json").write_bytes(text if isinstance(text, bytes) else text.encode())
     before = content(tmp_path)

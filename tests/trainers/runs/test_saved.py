@@ -42,7 +42,7 @@ def test_the_average_is_saved_beside_the_model(tiny_spec, tiny_data, tmp_path):
 
 
 @pytest.mark.parametrize("name, error", [("model.h5", ValueError), ("file/model.keras", OSError)])
-def test_a_place_that_cannot_be_is_refused_before_training(
+def test_a_place_that_cannot_be_is_rejected_before_training(
     tiny_spec, tiny_data, tmp_path, name, error
 ):
     (tmp_path / "file").touch()

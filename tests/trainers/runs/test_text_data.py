@@ -112,7 +112,7 @@ def test_padding_does_not_change_an_answer(texts):
     ],
     ids=["no words", "no image", "no text", "no parts"],
 )
-def test_networks_and_settings_of_another_kind_are_refused(monkeypatch, dataset, fields, message):
+def test_networks_and_settings_of_another_kind_are_rejected(monkeypatch, dataset, fields, message):
     if dataset == "ag_news":
         monkeypatch.setattr(
             datasets,

@@ -226,7 +226,7 @@ def test_curves_are_plain_numbers(noisy_spec, held_out):
         "file no_file"
     ).split(),
 )
-def test_refused_specs(noisy_spec, fields, message):
+def test_rejected_specs(noisy_spec, fields, message):
     with pytest.raises(ValueError, match=message):
         noisy_spec(**fields)
 

@@ -1,4 +1,4 @@
-"""Searches over the papers' cells: what is tried, what the record says, what is refused."""
+"""Searches over the papers' cells: what is tried, what the record says, what is rejected."""
 
 import json
 
@@ -101,7 +101,7 @@ def test_cells_without_privacy_have_no_budget():
         grids(search_spec(cell, over="l2_norm_clip"))
 
 
-def test_cells_whose_epsilon_does_not_hold_are_refused():
+def test_cells_whose_epsilon_does_not_hold_are_rejected():
     printed = [c for c in registry.cells("ermis_table1") if c.reading == "as_printed"]
     with pytest.raises(ValueError, match="a valid epsilon"):
         search_spec(printed[0], over="learning_rate")

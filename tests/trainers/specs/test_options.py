@@ -144,7 +144,7 @@ class Toy:
     ],
     ids=range(8),
 )
-def test_a_spec_refuses_what_its_options_refuse(fields, message):
+def test_a_spec_rejects_what_its_options_reject(fields, message):
     with pytest.raises(ValueError, match=message):
         Toy(dataset="digits", **fields)
 
@@ -170,6 +170,6 @@ def test_a_search_has_the_settings_of_its_run_and_its_own():
 
 @pytest.mark.parametrize("value", [0, -1, float("inf"), float("nan")])
 @pytest.mark.parametrize("name", ["epsilon", "expected_batch_size", "public_batch_size"])
-def test_audits_are_refused_before_anything_is_loaded(name, value):
+def test_audits_are_rejected_before_anything_is_loaded(name, value):
     with pytest.raises(ValueError, match=f"Expected {name} .*got {value!r}"):
         AuditSpec(**{name: value})

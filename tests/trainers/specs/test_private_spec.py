@@ -1,4 +1,4 @@
-"""PrivateSpec: what it refuses, with the value and the remedy, and how many updates it means."""
+"""PrivateSpec: what it rejects, with the value and the remedy, and how many updates it means."""
 
 import dataclasses
 import math
@@ -48,7 +48,7 @@ def test_zero_noise_counts_as_given():
     ],
 )
 @pytest.mark.parametrize("value", ["", "banana", "Public_Batch", None])
-def test_unknown_names_are_refused_with_the_known_ones(name, value):
+def test_unknown_names_are_rejected_with_the_known_ones(name, value):
     known = getattr(make_spec(), name)
     with pytest.raises(ValueError) as error:
         make_spec(**{name: value})
@@ -57,12 +57,12 @@ def test_unknown_names_are_refused_with_the_known_ones(name, value):
 
 
 @pytest.mark.parametrize("value", ["", "banana", "Book_Keeping"])
-def test_unknown_engines_are_refused_with_the_known_ones(value):
+def test_unknown_engines_are_rejected_with_the_known_ones(value):
     with pytest.raises(ValueError, match=f"engine to be one of .*'book_keeping'.*got '{value}'"):
         make_spec(engine=value)
 
 
-def test_ordinary_batch_normalisation_is_refused_with_a_remedy():
+def test_ordinary_batch_normalisation_is_rejected_with_a_remedy():
     with pytest.raises(ValueError, match=r'norm="batch".*Use norm="public_batch", "group"'):
         make_spec(norm="batch")
 
@@ -82,7 +82,7 @@ def test_ordinary_batch_normalisation_is_refused_with_a_remedy():
         "evaluations",
     ],
 )
-def test_values_that_are_not_positive_are_refused(name, value):
+def test_values_that_are_not_positive_are_rejected(name, value):
     expected = f"Expected {name} (> 0( and finite)?|to be a whole number >= 1), got {value!r}"
     with pytest.raises(ValueError, match=expected):
         make_spec(**{name: value})
@@ -91,7 +91,7 @@ def test_values_that_are_not_positive_are_refused(name, value):
 @pytest.mark.parametrize(
     "name", ["epochs", "steps", "learning_rate", "expected_batch_size", "evaluations"]
 )
-def test_infinity_is_refused_where_it_means_nothing(name):
+def test_infinity_is_rejected_where_it_means_nothing(name):
     expected = f"Expected {name} (> 0 and finite|to be a whole number >= 1), got inf"
     with pytest.raises(ValueError, match=expected):
         make_spec(**{name: INF})
@@ -108,7 +108,7 @@ def test_infinity_is_refused_where_it_means_nothing(name):
         ({"public_batch_size": 1}, "public_batch_size to be a whole number >= 2, got 1"),
     ],
 )
-def test_values_out_of_range_are_refused(fields, part):
+def test_values_out_of_range_are_rejected(fields, part):
     with pytest.raises(ValueError) as error:
         make_spec(**fields)
     assert part in str(error.value)

@@ -252,7 +252,7 @@ def test_a_run_whose_worker_dies_is_tried_once_more(place, workers):
     assert dies == {"none/eps=1 seed 0": 0, "layer/eps=1 seed 1": 0}
 
 
-def test_folders_that_cannot_be_made_are_refused_before_training(place, tmp_path):
+def test_folders_that_cannot_be_made_are_rejected_early(place, tmp_path):
     (tmp_path / "file").write_text("")
     trainer = Trainer()
     for option in ("results", "runs"):

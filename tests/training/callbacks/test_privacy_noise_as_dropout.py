@@ -108,7 +108,7 @@ def test_a_rate_that_a_callback_sets(data, private, cross_entropy):
         ({"optimizer": "sgd", "steps_per_execution": 2}, "steps_per_execution=1"),
     ],
 )
-def test_refused_training(compiled, match, data, private, cross_entropy):
+def test_rejected_training(compiled, match, data, private, cross_entropy):
     model = private(network())
     model.compile(loss=cross_entropy, **compiled)
     with pytest.raises(ValueError, match=match):
@@ -116,7 +116,7 @@ def test_refused_training(compiled, match, data, private, cross_entropy):
     assert model.ledger.updates == 0
 
 
-def test_refused_models(data, private, cross_entropy):
+def test_rejected_models(data, private, cross_entropy):
     model = private(network("learnt"))
     model.compile("sgd", cross_entropy)
     with pytest.raises(ValueError, match="takes public noise"):

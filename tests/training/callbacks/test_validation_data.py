@@ -61,7 +61,7 @@ def trained(build, private, cross_entropy):
 
 @each("public", [True, False])
 @each("form", FORMS)
-def test_training_rows_in_any_form_are_refused(form, public, trained, data):
+def test_training_rows_in_any_form_are_rejected(form, public, trained, data):
     private = trained()
     rows = FORMS[form](*data)
     with pytest.raises(ValueError, match=REFUSED.format(40, 40)):
@@ -134,7 +134,7 @@ def test_rows_of_earlier_and_later_fits_are_compared(trained, data):
         lambda x, y: (tf.sparse.from_dense(x), y),
     ],
 )
-def test_rows_that_cannot_be_read_are_refused(rows, trained, data):
+def test_rows_that_cannot_be_read_are_rejected(rows, trained, data):
     other = rows(data[0] + 1, data[1])
     with pytest.raises(ValueError, match="^Expected validation rows that can be read before") as e:
         trained().fit(*data, validation_data=other, validation_steps=2, verbose=0)

@@ -65,11 +65,11 @@ def test_an_average_of_another_model_is_not_taken_for_the_runs(build, private, d
 
 
 @pytest.mark.parametrize("decay", [-0.1, 1.0, float("nan")])
-def test_bad_decay_is_refused(decay):
+def test_bad_decay_is_rejected(decay):
     with pytest.raises(ValueError, match="0 <= decay < 1"):
         WeightAverage(decay)
 
 
-def test_an_average_of_nothing_is_refused():
+def test_an_average_of_nothing_is_rejected():
     with pytest.raises(RuntimeError, match="There is no average yet"), WeightAverage().applied():
         pass

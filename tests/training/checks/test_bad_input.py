@@ -1,4 +1,4 @@
-"""What private training refuses: one error each, with its remedy, before any budget is spent."""
+"""What private training rejects: one error each, with its remedy, before any budget is spent."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ BUDGET = PrivacyBudget(epsilon=1.0, delta=1e-5)
     ],
     ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
 )
-def test_settings_out_of_range_are_refused(settings, message, build, private):
+def test_settings_out_of_range_are_rejected(settings, message, build, private):
     with pytest.raises(ValueError, match=message):
         private(build(), **settings)
 
@@ -64,7 +64,7 @@ class TestPublicBatch:
         ],
         ids=["none", "empty", "one", "scalar", "nan", "width"],
     )
-    def test_without_moments_is_refused_at_once(self, rows, message, build, private):
+    def test_without_moments_is_rejected_at_once(self, rows, message, build, private):
         with pytest.raises(ValueError, match=message):
             private(build(norm="public_batch"), public_batch=rows)
 
@@ -111,7 +111,7 @@ class TestPublicBatch:
         trained.fit([data[0], data[0][:, :2]], data[1], verbose=0)
         assert trained.ledger.updates == 1
 
-    def test_lists_of_other_things_are_refused(self, build, private, public):
+    def test_lists_of_other_things_are_rejected(self, build, private, public):
         with pytest.raises(ValueError, match="^Expected public_batch with rows of one shape, got"):
             private(build(norm="public_batch"), public_batch=[public[0], public[1, :3]])
 
@@ -203,7 +203,7 @@ class TestLayers:
             with pytest.raises(ValueError, match=message):
                 private(model)
 
-    def test_built_with_the_model_are_refused_too(self, private, data):
+    def test_built_with_the_model_are_rejected_too(self, private, data):
         class Late(keras.Model):
             def build(self, shape):
                 self.norm, self.head = keras.layers.BatchNormalization(), keras.layers.Dense(3)
@@ -217,7 +217,7 @@ class TestLayers:
         with pytest.raises(ValueError, match="statistics come from all examples"):
             trained.fit(data[0], data[0][:, :3], verbose=0)
 
-    def test_public_ones_built_late_are_refused(self, private, data, public):
+    def test_public_ones_built_late_are_rejected(self, private, data, public):
         class Late(keras.Model):
             def build(self, shape):
                 self.norm, self.head = PublicBatchNormalization(), keras.layers.Dense(3)
@@ -271,7 +271,7 @@ class TestLayers:
             place = next(i for i, w in enumerate(model.weights) if w is layer.kernel)
             assert np.array_equal(before[place], layer.kernel.numpy()) != changes
 
-    def test_a_loss_that_reaches_no_variable_is_refused(self, build, private, data):
+    def test_a_loss_that_reaches_no_variable_is_rejected(self, build, private, data):
         trained = private(build())
         trained.compile("sgd", lambda y, p: tf.stop_gradient(p)[:, 0] + y[:, 0])
         with pytest.raises(ValueError, match="^Expected the loss to depend on some .*") as caught:
@@ -309,7 +309,7 @@ class TestLosses:
             sums.append(step_sum(trained)(one_lot(data[0][:7], data[0][:7, :3])))
         np.testing.assert_allclose(sums, [sums[0]] * 2, rtol=1e-6)
 
-    def test_a_missing_loss_is_refused(self, build, private, data):
+    def test_a_missing_loss_is_rejected(self, build, private, data):
         trained = private(build())
         with pytest.raises(RuntimeError, match="Call compile"):
             trained.fit(*data, verbose=0)
@@ -336,7 +336,7 @@ class TestData:
             trained.fit(batches, verbose=0)
 
     @pytest.mark.parametrize("where", ["x", "y", "sample_weight"])
-    def test_with_nan_are_refused(self, where, trained, data):
+    def test_with_nan_are_rejected(self, where, trained, data):
         arrays = {"x": data[0].copy(), "y": data[1].astype(np.float32)}
         arrays["sample_weight"] = np.ones(40, np.float32)
         arrays[where].flat[3] = np.nan
@@ -401,7 +401,7 @@ def test_make_private_takes_no_positional_settings(build):
         private_of(build(), 40, 10, 8, 1.0)
 
 
-def test_a_changing_number_of_steps_per_execution_is_refused(build, private):
+def test_a_changing_number_of_steps_per_execution_is_rejected(build, private):
     trained = private(build("sequential", "layer"))
     with pytest.raises(ValueError, match="fixed steps_per_execution"):
         trained.compile("sgd", "mse", steps_per_execution="auto")

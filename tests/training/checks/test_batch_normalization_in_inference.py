@@ -99,7 +99,7 @@ def test_a_layer_called_otherwise_in_the_step_is_stopped(data, monkeypatch):
 
 
 @pytest.mark.parametrize("validate", ["probe", False])
-def test_is_refused_where_nothing_is_proved(validate):
+def test_is_rejected_where_nothing_is_verified(validate):
     with pytest.raises(ValueError, match="statistics come from all examples"):
         made(nested(), validate=validate)
 

@@ -1,4 +1,4 @@
-"""What callbacks look at: refused, named in the statement, or allowed."""
+"""What callbacks look at: rejected, named in the statement, or allowed."""
 
 import numpy as np
 import pytest

@@ -47,7 +47,7 @@ def test_invalid_class_weights_are_rejected(weights, y, words):
 
 
 @pytest.mark.parametrize("weight", [-0.5, np.nan, np.inf, -np.inf, 1e39])
-def test_weights_that_are_none_are_refused_by_class(weight):
+def test_weights_that_are_none_are_rejected_by_class(weight):
     with pytest.raises(ValueError, match=r"^Expected class_weight >= 0 and finite.*got \{2: \S+\}"):
         weights_by_class({0: 1.0, 1: 0, 2: weight}, LABELS, None)
 

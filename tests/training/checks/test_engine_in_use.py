@@ -231,7 +231,7 @@ class KeepingModel(keras.Model):
 
 @pytest.mark.keras_2_only("such a layer fails in Keras by itself")
 @pytest.mark.filterwarnings("ignore:Per-example")
-def test_a_tensor_of_another_graph_is_refused_in_one_sentence():
+def test_a_tensor_of_another_graph_is_rejected_in_one_sentence():
     model = KeepingModel(clears=False)
     model.build((None, STEPS, FEATURES))  # in a graph
     private = made(model, squares)

@@ -1,4 +1,4 @@
-"""Models and losses that no graph can hold, or that mix rows: refused in one line of our own."""
+"""Models and losses that no graph can hold, or that mix rows: rejected in one line of our own."""
 
 import numpy as np
 import pytest
@@ -56,7 +56,7 @@ def wrapped(layer):
 
 @pytest.mark.keras_2_only("layers of Keras 3 have no such option")
 @pytest.mark.parametrize("around", [lambda layer: layer, wrapped])
-def test_a_dynamic_layer_is_refused_at_once(around):
+def test_a_dynamic_layer_is_rejected_at_once(around):
     with pytest.raises(ValueError) as caught:
         made(around(Values(dynamic=True, name="looks")), layers.Dense(1))
     assert_one_line(caught.value, "Expected layers that run in a graph, got Values 'looks'")

@@ -74,7 +74,7 @@ def made(private, cross_entropy):
 
 
 def refused(run):
-    """Inference that is refused."""
+    """Inference that is rejected."""
 
     def checked(private):
         with pytest.raises(ValueError, match="Inference changes a variable"):
@@ -84,7 +84,7 @@ def refused(run):
 
 
 @pytest.mark.parametrize("how, traced", [("known", False), ("known", True), ("hidden", False)])
-def test_a_layer_that_keeps_a_row_is_refused(how, traced, made, data):
+def test_a_layer_that_keeps_a_row_is_rejected(how, traced, made, data):
     """By every path; from a callback, too, where it ends `fit`."""
     layer = Keeps(how, traced)
     trained = made(layer)
@@ -139,7 +139,7 @@ def test_eager_calls_that_fail_after_a_write_are_put_back(made, data):
         np.testing.assert_array_equal(one, other)
 
 
-def test_a_loss_or_a_metric_that_writes_elsewhere_is_refused(made, private, data, cross_entropy):
+def test_a_loss_or_a_metric_that_writes_elsewhere_is_rejected(made, private, data, cross_entropy):
     elsewhere = tf.Variable(0.0)
     network = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3)])
 

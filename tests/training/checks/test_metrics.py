@@ -71,7 +71,7 @@ class Sum(keras.metrics.Metric):
 
 @pytest.mark.parametrize("eagerly", [False, True])
 @pytest.mark.parametrize("of_layer", [False, True])
-def test_a_metric_that_is_part_of_the_model_is_refused(of_layer, eagerly):
+def test_a_metric_that_is_part_of_the_model_is_rejected(of_layer, eagerly):
     if of_layer:
         model = network()
         metric = ACCURACY()
@@ -85,7 +85,7 @@ def test_a_metric_that_is_part_of_the_model_is_refused(of_layer, eagerly):
         private.compile("sgd", cross_entropy, metrics={"a": [metric]}, run_eagerly=eagerly)
 
 
-def test_a_metric_that_writes_another_variable_is_refused():
+def test_a_metric_that_writes_another_variable_is_rejected():
     elsewhere = tf.Variable(0.0, trainable=False)
 
     def writes(y, predictions):
@@ -98,7 +98,7 @@ def test_a_metric_that_writes_another_variable_is_refused():
 
 
 @pytest.mark.parametrize("plain", [False, True])
-def test_a_loss_that_reads_a_metric_is_refused(plain):
+def test_a_loss_that_reads_a_metric_is_rejected(plain):
     metric = Sum(plain)
     why = "A metric changes a" if KERAS_3 and plain else "The model or the loss reads"
     with pytest.raises(ValueError, match=f"^{why}"):
@@ -131,7 +131,7 @@ def test_models_that_keep_masks_by_graph_are_trained(engine):
 
 
 @pytest.mark.parametrize("name", ["lr", "learning_rate", "epsilon", "val_accuracy"])
-def test_metrics_named_as_released_numbers_are_refused(name):
+def test_metrics_named_as_released_numbers_are_rejected(name):
     private = made(network())
     with pytest.raises(ValueError, match=f"A metric is named {name!r}"):
         private.compile("sgd", cross_entropy, metrics=[[ACCURACY(name=name)]])

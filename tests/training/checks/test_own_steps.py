@@ -21,7 +21,7 @@ def functional(cls=keras.Model):
 
 
 @pytest.mark.parametrize("name", models._METHODS)
-def test_are_refused_in_one_line_that_names_the_method(name, private, monkeypatch):
+def test_are_rejected_in_one_line_that_names_the_method(name, private, monkeypatch):
     def no_ledger(*_, **__):
         raise AssertionError("a ledger was made")
 

@@ -1,4 +1,4 @@
-"""Per-example independence is proved of the graph that is trained, or training is refused."""
+"""Per-example independence is verified on the graph that is trained, or training is rejected."""
 
 import gc
 
@@ -94,7 +94,7 @@ def with_tables():
     )
 
 
-def test_the_statement_says_that_it_is_proved():
+def test_the_statement_says_that_it_is_verified():
     statement = fitted(made(around(layers.LayerNormalization())))
     assert "verified from the graph of the step, for physical batches of 8 rows" in statement
     assert statement.startswith("Training satisfies")
@@ -115,14 +115,14 @@ def test_models_with_as_many_positions_as_rows_are_verified(make):
 
 
 @pytest.mark.slow
-def test_views_of_positions_are_proved():
+def test_views_of_positions_are_verified():
     private = made(with_tables(), augmentation_multiplicity=2, physical_batch_size=P // 2)
     assert "verified from the graph" in fitted(private)
     assert moved(private, P // 2) <= 1 + 1e-5
 
 
 @pytest.mark.parametrize("validate", [True, "probe"])
-def test_positions_that_are_not_added_are_refused(validate):
+def test_positions_that_are_not_added_are_rejected(validate):
     model = keras.Sequential([keras.Input((4,)), layers.Dense(4), Queries(), layers.Dense(3)])
     with pytest.raises(ValueError, match='engine="per_example"'):
         made(model, validate=validate, engine="book_keeping")
@@ -157,7 +157,7 @@ def test_layers_unfrozen_between_two_fits_are_rejected():
     assert "verified from the graph" in fitted(compiled(private))
 
 
-def test_the_refusal_names_operation_layer_and_remedy():
+def test_the_rejection_names_operation_layer_and_remedy():
     coupling, model = frozen_coupling()
     private = made(model, engine="book_keeping")
     coupling.trainable = True
@@ -215,7 +215,7 @@ class Remembers(layers.Layer):
 
 
 @pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
-def test_state_that_examples_change_is_refused_by_any_engine(engine):
+def test_state_that_examples_change_is_rejected_by_any_engine(engine):
     keeping = Remembers(trainable=False)
     private = made(around(keeping), engine=engine)
     keeping.trainable = True
@@ -230,7 +230,7 @@ def test_switched_off_checks_leave_no_guarantee():
 
 
 @pytest.mark.parametrize("validate", [1, None, "proof", "True"])
-def test_other_ways_to_validate_are_refused(validate):
+def test_other_ways_to_validate_are_rejected(validate):
     with pytest.raises(ValueError, match='Expected validate to be True, "probe" or False'):
         made(around(), validate=validate)
 
@@ -287,7 +287,7 @@ def test_the_verified_trace_is_the_trained_one(steps):
 
 
 @pytest.mark.slow
-def test_a_trace_outlives_the_function_that_was_proved():
+def test_a_trace_outlives_the_function_that_was_verified():
     private = made(around())
     fitted(private, epochs=1)
     private._update._physical = None
@@ -303,7 +303,7 @@ def shuffled(x):
 
 @pytest.mark.slow_cases("book_keeping")
 @pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
-def test_an_augmentation_across_rows_is_refused_by_any_engine(engine):
+def test_an_augmentation_across_rows_is_rejected_by_any_engine(engine):
     with pytest.raises(ValueError, match="augmentation.*verified.*(Roll|Concat)"):
         made(around(), engine=engine, augmentation=shuffled)
     flipped = made(around(), engine=engine, augmentation=lambda x: x[:, ::-1])

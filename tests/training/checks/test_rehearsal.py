@@ -1,4 +1,4 @@
-"""What training would refuse of a model is refused when it is made private, in one line."""
+"""What training would reject of a model is rejected when it is made private, in one line."""
 
 import warnings
 
@@ -133,7 +133,7 @@ def test_without_book_keeping_rows_run_apart_and_that_is_said(name, data):
 
 
 @pytest.mark.parametrize("name", WITHOUT_A_RULE)
-def test_asked_for_by_name_it_is_refused_at_once_in_one_line(name):
+def test_asked_for_by_name_it_is_rejected_at_once_in_one_line(name):
     make, why = WITHOUT_A_RULE[name]
     with pytest.raises(
         ValueError, match=f"^(Expected|Layer|Variable|Per-example) .*{why}"
@@ -190,7 +190,7 @@ def test_without_one_example_others_read_the_same_count(engine):
     assert np.linalg.norm(whole - clipped_sum(front)) > 10
 
 
-def test_examples_that_meet_are_refused_and_not_run_apart():
+def test_examples_that_meet_are_rejected_and_not_run_apart():
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="engine=None takes")
         with pytest.raises(ValueError, match="Mean .* in .*/centred.*: works along the axis"):
@@ -236,7 +236,7 @@ def with_an_operation():
 
 @pytest.mark.slow_cases("<lambda>")
 @pytest.mark.parametrize("make", [with_an_operation, lambda: model_of(Dropping())])
-def test_random_layers_are_proved_when_rehearsed_as_when_trained(make, data, recwarn):
+def test_random_layers_are_verified_rehearsed_as_when_trained(make, data, recwarn):
     private = made(make())
     assert private.engine == "book_keeping"
     assert not [w for w in recwarn if "engine" in str(w.message)]
@@ -254,7 +254,7 @@ DRAWN_ONCE = {
 
 @pytest.mark.quick_cases("dropout")
 @pytest.mark.parametrize("name", DRAWN_ONCE)
-def test_layers_of_keras_that_draw_once_for_a_batch_are_proved(name):
+def test_layers_of_keras_that_draw_once_for_a_batch_are_verified(name):
     parts = [keras.Input((6, 6, 1)), DRAWN_ONCE[name](), layers.GlobalMaxPooling2D()]
     private = made(keras.Sequential([*parts, layers.Dense(3)]))
     private.compile("sgd", "mse")
@@ -273,13 +273,13 @@ def resizing(layer):
 
 
 @pytest.mark.parametrize("layer", RESIZING)
-def test_layers_that_draw_sizes_are_refused_where_rows_run_apart(layer):
+def test_layers_that_draw_sizes_are_rejected_if_rows_run_apart(layer):
     with pytest.raises(ValueError, match="^Expected examples that keep their size.*'drawn'.*Zoom"):
         made(resizing(layer), engine="per_example")
 
 
 @pytest.mark.parametrize("layer", RESIZING)
-def test_layers_that_draw_one_size_for_a_batch_are_proved(layer):
+def test_layers_that_draw_one_size_for_a_batch_are_verified(layer):
     private = made(resizing(layer))
     private.compile("sgd", "mse")
     x = np.random.default_rng(0).normal(size=(40, 6, 6, 1)).astype(np.float32)
@@ -298,7 +298,7 @@ class Late(keras.Model):
         return self.head(self.held(x))
 
 
-def test_fit_refuses_unknown_shapes_before_the_ledger(data):
+def test_fit_rejects_unknown_shapes_before_the_ledger(data):
     private = made(Late(), engine="book_keeping")
     private.compile("sgd", "mse")
     with pytest.raises(ValueError, match="^Variable .* is read by 'other code'") as caught:

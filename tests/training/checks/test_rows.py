@@ -1,4 +1,4 @@
-"""Private training refuses what lets an example change another's gradient, before any update."""
+"""Private training rejects what lets an example change another's gradient, before any update."""
 
 import numpy as np
 import pytest
@@ -40,18 +40,18 @@ def model_with(layer):
     return keras.Sequential([keras.Input((5,)), first, layer, last])
 
 
-def test_a_layer_that_mixes_rows_is_refused_when_made_private(private):
+def test_a_layer_that_mixes_rows_is_rejected_when_made_private(private):
     with pytest.raises(ValueError, match="Mean .* in sequential.*/centred.*: works along the axis"):
         private(model_with(Centred()))
 
 
-def test_a_layer_that_keeps_rows_is_refused_by_make_private(private):
+def test_a_layer_that_keeps_rows_is_rejected_by_make_private(private):
     with pytest.raises(ValueError, match="^Examples change state .*: Assign.*/remembering"):
         private(model_with(Remembering()))
 
 
 @pytest.mark.parametrize("layer", [Centred, Remembering])
-def test_a_model_of_unknown_shape_is_refused_by_fit(private, data, cross_entropy, layer):
+def test_a_model_of_unknown_shape_is_rejected_by_fit(private, data, cross_entropy, layer):
     trained = private(Late(layer()))
     trained.compile("sgd", cross_entropy)
     with pytest.raises(PrivacyError, match="^(Examples change state|Per-example independence)"):
@@ -59,7 +59,7 @@ def test_a_model_of_unknown_shape_is_refused_by_fit(private, data, cross_entropy
     assert trained.ledger.updates == 0
 
 
-def test_a_loss_that_looks_at_other_rows_is_refused_by_fit(private, build, data):
+def test_a_loss_that_looks_at_other_rows_is_rejected_by_fit(private, build, data):
     def relative(y, predictions):
         losses = tf.keras.losses.sparse_categorical_crossentropy(y, predictions, from_logits=True)
         return losses / tf.reduce_max(losses)
@@ -83,7 +83,7 @@ def test_a_loss_that_looks_at_other_rows_is_refused_by_fit(private, build, data)
     ],
     ids=["mixup", "shuffle", "centring"],
 )
-def test_an_augmentation_that_mixes_rows_is_refused(private, build, augmentation, where):
+def test_an_augmentation_that_mixes_rows_is_rejected(private, build, augmentation, where):
     with pytest.raises(ValueError, match=f"augmentation.* cannot be verified.*{where}"):
         private(build("functional"), augmentation=augmentation, augmentation_multiplicity=2)
 

@@ -17,7 +17,7 @@ SPARSE, DENSE = keras.losses.SparseCategoricalCrossentropy, keras.losses.Categor
 
 @pytest.fixture
 def refused(build, private, data):
-    """Returns a function to the message with which `fit` refuses targets, before any update."""
+    """Returns a function to the message with which `fit` rejects targets, before any update."""
 
     def message(loss, y, model=None):
         trained = private(model or build("functional"))
@@ -43,7 +43,7 @@ def test_class_numbers_of_a_categorical_loss(loss, refused, data):
 
 
 @pytest.mark.parametrize("moved", [77, -77])
-def test_class_numbers_out_of_range_are_refused_and_not_shown(moved, refused, data):
+def test_class_numbers_out_of_range_are_rejected_and_not_shown(moved, refused, data):
     text = refused(SPARSE(True), data[1] + moved)
     assert "class numbers are outside of [0, 3)" in text
     assert not any(str(label) in text for label in np.unique(data[1] + moved))

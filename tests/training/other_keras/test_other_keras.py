@@ -31,7 +31,7 @@ def test_a_file_of_keras_2_predicts_the_same():
 
 
 @pytest.mark.keras_2_only("loads files of Keras 2")
-def test_a_file_of_keras_3_is_refused_with_both_versions():
+def test_a_file_of_keras_3_is_rejected_with_both_versions():
     with pytest.raises(ValueError, match="^Expected a file of Keras 2.15.* which Keras 3.* wrote"):
         predictions_of(OTHER / "model.keras")
 

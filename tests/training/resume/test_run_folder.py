@@ -1,4 +1,4 @@
-"""Runs that can be resumed: what is kept, what is refused, what is counted."""
+"""Runs that can be resumed: what is kept, what is rejected, what is counted."""
 
 import contextlib
 import errno
@@ -220,7 +220,7 @@ def test_a_run_is_not_begun_on_top_of_another(start, crashed, tmp_path):
         ({"insecure_seed": 1}, "insecure_seed"),
     ],
 )
-def test_changed_settings_are_refused(start, crashed, tmp_path, settings, name):
+def test_changed_settings_are_rejected(start, crashed, tmp_path, settings, name):
     crashed(tmp_path, 2)
     with pytest.raises(ValueError, match=rf"another run: .*{name} is .* there and .* here"):
         start(tmp_path, resume=True, **settings)
@@ -275,7 +275,7 @@ def test_a_new_rate_holds_and_one_of_a_callback_is_kept(start, data, tmp_path, c
     assert int(other.optimizer.iterations) == 6, "the rest of the optimizer goes on"
 
 
-def test_another_model_is_refused(start, crashed, tmp_path, build):
+def test_another_model_is_rejected(start, crashed, tmp_path, build):
     crashed(tmp_path, 3)
     other = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3)])
     with pytest.raises(ValueError, match="statistics is"):
@@ -360,7 +360,7 @@ def test_missing_checkpoints_give_an_error_with_the_spent_budget(start, crashed,
         start(tmp_path, resume=True)
 
 
-def test_checkpoints_without_a_ledger_are_refused(start, crashed, tmp_path):
+def test_checkpoints_without_a_ledger_are_rejected(start, crashed, tmp_path):
     crashed(tmp_path, 8)
     (tmp_path / "ledger.jsonl").unlink()
     for resume in (True, False):
@@ -368,7 +368,7 @@ def test_checkpoints_without_a_ledger_are_refused(start, crashed, tmp_path):
             start(tmp_path, resume=resume)
 
 
-def test_a_shortened_ledger_is_refused(start, crashed, tmp_path):
+def test_a_shortened_ledger_is_rejected(start, crashed, tmp_path):
     """Lines cut off the end are seen by the checkpoint, which remembers how far it reached."""
     crashed(tmp_path, 8)
     ledger = tmp_path / "ledger.jsonl"
@@ -400,7 +400,7 @@ def test_two_processes_cannot_have_one_run(start, tmp_path):
     first.ledger.close()
 
 
-def test_a_folder_that_is_none_is_refused(start, tmp_path):
+def test_a_folder_that_is_none_is_rejected(start, tmp_path):
     file = tmp_path / "file"
     file.write_text("")
     for place in (file, file / "below"):

@@ -233,7 +233,7 @@ def test_devices_draw_different_masks(kind, strategy, data):
 
 
 @pytest.mark.parametrize("option", ["jit_compile", "run_eagerly"])
-def test_steps_for_one_device_are_refused(option, strategy, build, private, cross_entropy):
+def test_steps_for_one_device_are_rejected(option, strategy, build, private, cross_entropy):
     one = private(build(), strategy=strategy)
     with pytest.raises(ValueError, match=f"with a strategy of 2 devices, got {option}=True"):
         one.compile("sgd", cross_entropy, **{option: True})

@@ -156,7 +156,7 @@ def test_one_row_moves_the_sum_by_at_most_the_clipping_norm(start):
 
 
 @pytest.mark.slow
-def test_other_examples_in_a_process_are_refused(start):
+def test_other_examples_in_a_process_are_rejected(start):
     found = results(start(2, rows="other order"))
     for one in found:
         assert "Expected every process to train with the chief's plan" in one["failed"]

@@ -96,6 +96,6 @@ def test_a_row_not_finite_in_one_layer_counts_as_zero_in_all(
     ],
     ids=str,
 )
-def test_ways_of_clipping_that_cannot_be_are_refused(settings, message, build, private):
+def test_ways_of_clipping_that_cannot_be_are_rejected(settings, message, build, private):
     with pytest.raises(ValueError, match=message):
         private(build(), **settings)

@@ -94,7 +94,7 @@ def test_physical_batches_add_up_to_the_lot(engine, case):
 
 
 @pytest.mark.needs_tensorflow_privacy
-def test_tfp_vectorized_refuses_optimizers_that_tfp_cannot_wrap(build, private, cross_entropy):
+def test_tfp_vectorized_rejects_optimizers_that_tfp_cannot_wrap(build, private, cross_entropy):
     trained = private(build(), engine="tfp_vectorized")
     with pytest.raises(ValueError, match="engine='per_example', which takes any optimizer"):
         trained.compile("rmsprop", cross_entropy)

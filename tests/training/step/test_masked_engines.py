@@ -153,7 +153,7 @@ def test_a_row_with_weights_of_steps_moves_the_sum_by_the_clip(private, one_lot)
         assert 0.99 * 0.01 < moved <= 0.01 * (1 + 1e-5)
 
 
-def test_weights_of_other_steps_are_refused_before_the_ledger(private):
+def test_weights_of_other_steps_are_rejected_before_the_ledger(private):
     model = masked_model(LAYERS.Dense(3, "tanh"))
     trained = private(model, num_examples=ROWS, expected_batch_size=2)
     trained.compile("sgd", LOSS)

@@ -147,13 +147,13 @@ def test_the_share_changes_no_epsilon(compiled):
 
 
 @pytest.mark.parametrize("queries", [-1, 1.5, "2"])
-def test_plans_refuse_queries_that_are_no_number(queries):
+def test_plans_reject_queries_that_are_no_number(queries):
     with pytest.raises(ValueError, match="Expected statistics_queries"):
         _plan(statistics_queries=queries, statistics_budget_share=0.5)
 
 
 @pytest.mark.parametrize(("queries", "share"), [(2, 0.0), (2, 1.0), (2, -0.5), (0, 1.0), (2, None)])
-def test_plans_refuse_shares_that_leave_nothing(queries, share):
+def test_plans_reject_shares_that_leave_nothing(queries, share):
     with pytest.raises(ValueError, match="Expected statistics_budget_share"):
         _plan(statistics_queries=queries, statistics_budget_share=share)
 
@@ -454,19 +454,19 @@ def test_the_randomized_check_accepts_the_layer(compiled, data):
     assert trained.independence_checks._checked == ([], None)
 
 
-def test_a_share_without_layers_is_refused(build):
+def test_a_share_without_layers_is_rejected(build):
     with pytest.raises(ValueError, match="Expected a plan without statistics_budget_share"):
         make_private_with(build("sequential", "layer"), statistics_budget_share=0.5)
 
 
 @pytest.mark.parametrize("share", [1, 1.5, -0.1, float("nan"), True, "0.5"])
-def test_shares_out_of_range_are_refused(share):
+def test_shares_out_of_range_are_rejected(share):
     with pytest.raises(ValueError, match="statistics_budget_share strictly between 0 and 1"):
         make_private_with(network(), statistics_budget_share=share)
 
 
 @pytest.mark.parametrize("statistics", ["example", "lot"])
-def test_statistics_of_joined_rows_are_refused_beside_it(statistics, public):
+def test_statistics_of_joined_rows_are_rejected_beside_it(statistics, public):
     model = network()
     model.add(PublicBatchNormalization(statistics=statistics))
     with pytest.raises(ValueError, match="NoisedBatchNormalization is not supported together"):
@@ -511,7 +511,7 @@ def test_layers_that_are_frozen_later_stay_as_they_are(compiled, data, cross_ent
     assert np.any(averages_of(moving) != np.array(before[1]))
 
 
-def test_a_layer_in_two_places_is_refused(compiled, data):
+def test_a_layer_in_two_places_is_rejected(compiled, data):
     layer, inputs = NoisedBatchNormalization(), keras.Input((5,))
     outputs = layer(keras.layers.Dense(5)(layer(inputs)))
     trained = compiled(keras.Model(inputs, keras.layers.Dense(3)(outputs)))
@@ -523,7 +523,7 @@ def test_a_layer_in_two_places_is_refused(compiled, data):
 @pytest.mark.parametrize(
     ("engine", "rows"), [("book_keeping", None), ("per_example", None), ("per_example", 10)]
 )
-def test_other_rows_than_the_lots_are_refused(engine, rows, compiled, data):
+def test_other_rows_than_the_lots_are_rejected(engine, rows, compiled, data):
     inputs = keras.Input((5,), batch_size=rows)
     steps = keras.layers.Reshape((5, 1))(inputs)
     inner = keras.Sequential([keras.layers.Dense(2), NoisedBatchNormalization()])
@@ -534,7 +534,7 @@ def test_other_rows_than_the_lots_are_refused(engine, rows, compiled, data):
         trained.fit(*data, verbose=0)
 
 
-def test_layers_that_come_late_are_refused(compiled, data):
+def test_layers_that_come_late_are_rejected(compiled, data):
     model = network(norms=1)
     trained = compiled(model)
     add_to_built(model.layers[2], "late", NoisedBatchNormalization())

@@ -112,7 +112,7 @@ def test_noise_of_weighted_variables_is_divided_by_the_weight(data, public):
 
 
 @pytest.mark.parametrize("weight", [0.0, -1.0, np.inf, np.nan])
-def test_weights_that_make_no_sense_are_refused(weight, public):
+def test_weights_that_make_no_sense_are_rejected(weight, public):
     with pytest.raises(ValueError, match="pull_back_weight"):
         private_of(
             network(),

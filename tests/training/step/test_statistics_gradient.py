@@ -105,7 +105,7 @@ def test_stop_is_another_gradient(step_difference):
 
 @pytest.mark.needs_tensorflow_privacy
 @pytest.mark.parametrize("switch", ["scale", "center"])
-def test_tfp_model_refuses_what_it_cannot_differentiate(
+def test_tfp_model_rejects_what_it_cannot_differentiate(
     switch, build, private, public, data, cross_entropy
 ):
     trained = private(

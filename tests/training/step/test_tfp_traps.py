@@ -258,7 +258,7 @@ class TestHalfPrecision:
         values = np.concatenate([u[0].ravel() for u in trace.updates()])
         assert values.std() / 0.1 == pytest.approx(1, abs=6 / np.sqrt(2 * values.size))
 
-    def test_loss_scaling_optimizers_are_refused(self, build, private):
+    def test_loss_scaling_optimizers_are_rejected(self, build, private):
         of_keras = keras.optimizers if KERAS_3 else keras.mixed_precision
         inner = [keras.optimizers.SGD] if KERAS_3 else [keras.optimizers.SGD, legacy("SGD")]
         for make in inner:
@@ -266,13 +266,13 @@ class TestHalfPrecision:
                 private(build()).compile(of_keras.LossScaleOptimizer(make()), "mse")
 
     @pytest.mark.keras_3_only("optimizers have no loss_scale_factor")
-    def test_a_factor_of_the_loss_is_refused(self, build, private):
+    def test_a_factor_of_the_loss_is_rejected(self, build, private):
         with pytest.raises(ValueError, match="without loss_scale_factor, got 4.0: .*loss_scale="):
             private(build()).compile(keras.optimizers.SGD(loss_scale_factor=4.0), "mse")
 
 
 class TestRegularizers:
-    def test_tfp_drops_activity_losses_here_they_are_refused(self, build, private, data):
+    def test_tfp_drops_activity_losses_here_they_are_rejected(self, build, private, data):
         class Penalty(keras.layers.Layer):
             def call(self, inputs, training=None):
                 if training or not self.only_in_training:

@@ -82,7 +82,7 @@ def test_the_divergence_moves_the_weights_after_the_noise(
 @pytest.mark.slow_cases("[!f]*", "*-4")
 @pytest.mark.parametrize("rows", [None, 4])
 @pytest.mark.parametrize("kind", [*KINDS, "conv"])
-def test_independence_of_examples_is_proved(kind, rows, data, cross_entropy):
+def test_independence_of_examples_is_verified(kind, rows, data, cross_entropy):
     """By book-keeping, also where a lot has several physical batches."""
     if kind == "conv":
         layers = [

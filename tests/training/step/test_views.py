@@ -128,19 +128,19 @@ def test_images_are_augmented_anew_in_every_update(private, cross_entropy):
     ],
     ids=range(6),
 )
-def test_augmentations_that_cannot_be_are_refused(settings, message, build, private):
+def test_augmentations_that_cannot_be_are_rejected(settings, message, build, private):
     with pytest.raises(ValueError, match=message):
         private(build(), **settings)
 
 
 @pytest.mark.parametrize("statistics", ["example", "lot"])
-def test_views_beside_public_rows_are_refused(statistics, build, private, public):
+def test_views_beside_public_rows_are_rejected(statistics, build, private, public):
     model = build(norm="public_batch", statistics=statistics)
     with pytest.raises(ValueError, match=f'statistics="{statistics}"'):
         private(model, public_batch=public, augmentation_multiplicity=2)
 
 
-def test_an_augmentation_that_changes_the_row_count_is_refused(build, private):
+def test_an_augmentation_that_changes_the_row_count_is_rejected(build, private):
     with pytest.raises(ValueError, match="as many rows as it takes, 8, got shapes"):
         private(build(), augmentation=lambda rows: rows[:1], physical_batch_size=8)
 

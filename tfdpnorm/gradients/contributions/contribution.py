@@ -279,7 +279,7 @@ def summed_to(values, shape):
     """The contribution of a variable that was broadcast to the shape of `values`.
 
     Args:
-        values: [rows, ...], the gradient by each of the places of the variable.
+        values: [rows, ...], the gradient with respect to each position of the variable.
         shape: Shape of the variable, which has no axis of rows.
     """
     added = values.shape.rank - len(shape)

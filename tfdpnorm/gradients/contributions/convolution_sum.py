@@ -113,7 +113,7 @@ class ConvolutionSum(Contribution):
     # What a convolution with a function of its variable overrides
 
     def _finished(self, gradients):
-        """The gradients by the variable from those by the kernel: [..., *kernel_shape], both."""
+        """From gradients of the kernel to those of the variable: [..., *kernel_shape], both."""
         return gradients
 
     def _measures(self, gradients, place=None):
@@ -125,7 +125,7 @@ class ConvolutionSum(Contribution):
         return sum_of_squares(gradients, axis=list(range(-len(self._shape), 0)))
 
     def _norms_from(self, measures):
-        """The squared norms of the gradients by the variable, [rows]."""
+        """The squared norms of the gradients with respect to the variable, [rows]."""
         return measures
 
     def _gram_norms(self):

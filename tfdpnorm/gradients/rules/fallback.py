@@ -30,7 +30,7 @@ class FallbackRule(Rule):
         # Those that arguments carry, of which an attention inside would leave nothing.
         masks = [keras_mask(x) for x in tf.nest.flatten((inputs, args, kwargs))]
         outputs = _called(layer, call, inputs, args, kwargs)
-        # Copies: of two outputs, one may be computed from the other, and the gradient by that would
+        # Copies: of two outputs, one may be computed from the other, and its gradient would
         # come back through both.
         given_on = {id(z): watch(_copy(z)) for z in _distinct(outputs)}
         outputs = tf.nest.map_structure(lambda z: given_on.get(id(z), z), outputs)

@@ -142,7 +142,7 @@ def _normalized(x, gamma, beta, groups, epsilon):
 
 
 def _differentiated(b, centred, rsqrt, gamma, groups):
-    """The gradient by the inputs, S1 and S2."""
+    """The gradient with respect to the inputs, S1 and S2."""
     b = widened(b)
     s1, s2 = _sums_over_positions(b, centred)
     count = _count(b, groups)

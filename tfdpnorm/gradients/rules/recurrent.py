@@ -23,7 +23,7 @@ _MOST_UNROLLED_STEPS = 128
 class _RecurrentRule(Rule):
     """Watches z = x W + bias of all steps, one tensor, before the first step is run.
 
-    Step t takes z_t + h_{t-1} U, so that the gradient by its pre-activations is the one by z_t. The
+    Step t takes z_t + h_{t-1} U, so the gradient b_t of its pre-activations is that of z_t. The
     gradient of W is sum_t x_t b_t^T, that of U sum_t h_{t-1} b_t^T, and that of the bias sum_t b_t.
     With dropout a gate may have its own x and h; the lists `xs` and `hs` hold one for all gates, or
     one for each.
@@ -55,10 +55,11 @@ class _RecurrentRule(Rule):
             cell: The Keras cell.
             hs: h of all steps before each step, [rows, T, units].
             kept: What `step` kept, for all steps: [rows, T, ...].
-            b: [rows, T, gates * units], the gradient by z.
+            b: [rows, T, gates * units], the gradient with respect to z.
 
         Returns:
-            Pair of what the gates multiply by the recurrent kernel and the gradient by the product.
+            Pair of what the gates multiply by the recurrent kernel, and the gradient of the
+            product.
         """
         del cell, kept
         return hs, b

@@ -40,7 +40,7 @@ class _Drawn(NamedTuple):
 class VariationalDropoutRule(Rule):
     """Weights enter at the mean m = a phi + bias and the variance v = a^2 zeta^2.
 
-    With b_m and b_v the gradients by both, drawn numbers held fixed, the gradient by a zeta^2 is
+    With b_m and b_v the gradients of both, drawn numbers held fixed, the gradient of a zeta^2 is
     G_v = a^2 b_v^T, that of a layer with the inputs a^2. The others follow:
 
     | variable | zeta^2 | gradient |

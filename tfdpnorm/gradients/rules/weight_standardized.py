@@ -46,7 +46,7 @@ class _Standardization:
         self.free = tf.cast(spread >= layer.weight_epsilon, dtype)
 
     def pulled_back(self, gradients):
-        """The gradients by w from those by gain * u: [..., *kernel.shape], both."""
+        """From gradients of gain * u to those of w: [..., *kernel.shape], both."""
         unit, scale, free = (
             tf.cast(x, gradients.dtype) for x in (self.unit, self.scale, self.free)
         )

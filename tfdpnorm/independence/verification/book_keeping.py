@@ -53,7 +53,7 @@ class Traced(NamedTuple):
         what: What it is, in words.
         tensor: The tensor.
         per_example: How many entries of its first axis belong to one example.
-        gradient: Number of the gradient by it, among all that are claimed of; None for others.
+        gradient: Number of its gradient, among all that are claimed of; None for others.
         tap: The `tfdpnorm.gradients.taps.Tap` that watched it; None for others.
     """
 
@@ -134,7 +134,7 @@ def prove_book_keeping(
         loss_scale: What the losses are multiplied by before the backward pass.
 
     Returns:
-        `Proof`: its claims are of the losses, of each z that a rule watched, of the gradient by it,
+        `Proof`: its claims are of the losses, of each z that a rule watched, of its gradient,
         and of what the rule remembered. A z that no example changes has to have a gradient of
         rows: such are the copies of a weight, one for each row, that a rule makes. Otherwise its
         layer reads no example, as one of positions, and no row is the gradient of one.

@@ -177,12 +177,15 @@ class PrivateValidation(keras.callbacks.Callback):
         check_no_training_rows(self.x, x, remedy=_NOT_DISJOINT)
 
     def measure(self, private: PrivateModel) -> float:
-        """Asks once, outside of `fit`, and returns the noisy accuracy, a float.
+        """Asks once, outside of `fit`.
 
-        What the ledger holds an answer to for the present weights is not asked again.
+        If the ledger holds an answer for the present weights, that answer is returned again.
 
         Args:
             private: `PrivateModel`.
+
+        Returns:
+            The noisy accuracy, a float.
 
         Raises:
             ValueError: as in `fit`.

@@ -11,7 +11,7 @@ from tfdpnorm.keras_compat.models import sublayers
 from tfdpnorm.training.suggested_rate import MOMENTUM, OPTIMIZERS, suggested_rate
 
 _FAR = 10.0  # times the suggested rate, or a part of it
-_LEAST_NOISE = 0.65  # noise multiplier at which the noise counts twice as much as in large lots
+_LEAST_NOISE = 0.65  # noise multiplier at which the noise counts twice as much as in large batches
 
 
 def warn_of_ineffective(model, plan, optimizer, stacklevel):

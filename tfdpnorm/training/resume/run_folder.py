@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import pathlib
+from typing import TYPE_CHECKING
 
 from tfdpnorm import arguments, files
 from tfdpnorm.errors import PrivacyError
@@ -14,6 +15,15 @@ from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import Resume
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.training.resume import checkpoints
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from tensorflow import keras
+
+    from tfdpnorm.privacy.plan import PrivacyPlan
+    from tfdpnorm.training.private_model import PrivateModel
 
 LEDGER, PLACE, STATEMENT = "ledger.jsonl", "place", "privacy_statement"
 
@@ -89,7 +99,14 @@ class RunFolder:
         OSError: if the folder cannot be made or written to.
     """
 
-    def __init__(self, path, plan, settings, *, resume=False):
+    def __init__(
+        self,
+        path: str | os.PathLike,
+        plan: PrivacyPlan,
+        settings: dict[str, Any],
+        *,
+        resume: bool = False,
+    ) -> None:
         self.path = pathlib.Path(path)
         self.checkpoint = None
         if not resume:
@@ -113,7 +130,13 @@ class RunFolder:
         if self.checkpoint is not None and not self._has_ended():
             self.ledger.record(Resume(self.checkpoint["updates"]))
 
-    def save(self, model, variables, callbacks=(), physical_batch_size=None):
+    def save(
+        self,
+        model: keras.Model,
+        variables: Any,
+        callbacks: Sequence[dict] = (),
+        physical_batch_size: int | None = None,
+    ) -> None:
         """Writes a checkpoint, whole or not at all, and removes old ones.
 
         Args:
@@ -135,7 +158,7 @@ class RunFolder:
             physical_batch_size=physical_batch_size,
         )
 
-    def restore(self, variables):
+    def restore(self, variables: Any) -> list[str]:
         """Gives variables the values of `checkpoint`, but not those that it has no like of.
 
         Args:
@@ -146,8 +169,11 @@ class RunFolder:
         """
         return checkpoints.restore(self.path, self.checkpoint, variables)
 
-    def restore_weights(self, model):
+    def restore_weights(self, model: keras.Model) -> None:
         """Gives a model the weights of `checkpoint`.
+
+        Args:
+            model: The Keras model.
 
         Raises:
             ValueError: if they do not fit.
@@ -197,8 +223,12 @@ def may_be_copy(ledger):
     return known != _place(ledger)
 
 
-def write_statement(folder, private):
+def write_statement(folder: str | os.PathLike, private: PrivateModel) -> tuple:
     """Writes the privacy statement of a `PrivateModel` to a folder, as text and as JSON.
+
+    Args:
+        folder: The folder.
+        private: The `PrivateModel`.
 
     Returns:
         Pair of the paths, `privacy_statement.txt` and `.json`.

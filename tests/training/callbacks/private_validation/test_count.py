@@ -157,7 +157,7 @@ class TestRowsThatMeet:
         assert trained.rows_to_predict_at_once(validation[0], 10) == 10
 
     @pytest.mark.filterwarnings("ignore:Per-example independence")
-    def test_a_model_that_keeps_something_is_refused(self, private, validation):
+    def test_a_model_that_keeps_something_is_rejected(self, private, validation):
         network = keras.Sequential([keras.Input((5,)), Keeping(), keras.layers.Dense(3)])
         trained = private(network)
         with pytest.raises(ValueError, match="Inference changes a variable"):

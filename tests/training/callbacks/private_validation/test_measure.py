@@ -34,7 +34,7 @@ def test_queries_beyond_the_plan_are_rejected(trained, data):
         validation.measure(trained)
 
 
-def test_without_noise_it_is_refused(trained, data):
+def test_without_noise_it_is_rejected(trained, data):
     validation = PrivateValidation(data[0] + 1, data[1], noise_multiplier=0.0)
     with pytest.raises(ValueError, match="noise_multiplier > 0"):
         validation.measure(trained)

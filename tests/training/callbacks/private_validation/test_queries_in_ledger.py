@@ -120,7 +120,7 @@ class TestLedger:
 
 
 class TestQueriesPlanned:
-    def test_more_than_planned_are_refused_before_anything_is_spent(
+    def test_more_than_planned_are_rejected_before_anything_is_spent(
         self, build, private, fit, validation
     ):
         trained = private(build(), steps=12)

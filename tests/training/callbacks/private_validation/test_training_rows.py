@@ -43,7 +43,7 @@ class TestTrainingData:
         assert callback.y.any()
 
     @pytest.mark.parametrize("change", [lambda x: x, lambda x: x.astype(np.float64)])
-    def test_training_rows_are_refused(self, change, data, validation):
+    def test_training_rows_are_rejected(self, change, data, validation):
         x = np.concatenate([validation[0], data[0][[3, 8]]])
         x[0] = 0.0
         callback = PrivateValidation(change(x), np.zeros(32, int), noise_multiplier=1)

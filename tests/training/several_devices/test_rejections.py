@@ -28,7 +28,7 @@ module = importlib.import_module("tfdpnorm.training.make_private")
     ],
     ids=["one device", "central storage", "a name"],
 )
-def test_other_strategies_are_refused_by_name(strategy, build, private):
+def test_other_strategies_are_rejected_by_name(strategy, build, private):
     strategy = strategy()
     with pytest.raises(
         ValueError, match=f"MirroredStrategy, or None, got {type(strategy).__name__}"
@@ -47,7 +47,7 @@ def test_a_strategy_of_one_device_is_none(build, private, data, cross_entropy):
 
 
 @pytest.mark.needs_tensorflow_privacy
-def test_engines_of_tensorflow_privacy_are_refused(build, private, monkeypatch):
+def test_engines_of_tensorflow_privacy_are_rejected(build, private, monkeypatch):
     monkeypatch.setattr(module, "replicas_of", lambda _: Replicas(["/cpu:0", "/cpu:1"]))
     with pytest.raises(ValueError, match="with a strategy of 2 devices, got engine='tfp_vec"):
         private(build(), engine="tfp_vectorized")

@@ -1,4 +1,4 @@
-"""PrivateValidation: settings, data and judgements that are refused."""
+"""PrivateValidation: settings, data and judgements that are rejected."""
 
 import math
 
@@ -31,7 +31,7 @@ class TestRefusals:
             ({"noise_multiplier": 1, "name": "loss"}, "begin with \"private_val_\", got 'loss'"),
         ],
     )
-    def test_settings_out_of_range_are_refused(self, settings, message, validation):
+    def test_settings_out_of_range_are_rejected(self, settings, message, validation):
         with pytest.raises(ValueError, match=message):
             PrivateValidation(*validation, **settings)
 
@@ -49,7 +49,7 @@ class TestRefusals:
             (np.ones((3, 5)), {"a": np.ones(3)}, "a dict of arrays"),
         ],
     )
-    def test_data_that_cannot_be_judged_are_refused(self, x, y, message):
+    def test_data_that_cannot_be_judged_are_rejected(self, x, y, message):
         with pytest.raises(ValueError, match=message):
             PrivateValidation(x, y, noise_multiplier=1)
 
@@ -62,7 +62,7 @@ class TestRefusals:
             ({"correct": lambda y, p: np.arange(len(y)) > 3}, "each row by itself"),
         ],
     )
-    def test_judgements_that_could_count_a_row_twice_are_refused(
+    def test_judgements_that_could_count_a_row_twice_are_rejected(
         self, settings, message, build, private, fit, validation
     ):
         trained = private(build())
@@ -94,7 +94,7 @@ class TestRefusals:
         with pytest.raises(ValueError, match="the plan's delta, 1e-05.* got 0.001"):
             fit(private(build()), [PrivateValidation(*validation, budget=budget, queries=2)])
 
-    def test_models_without_a_ledger_are_refused(self, build, validation, data, cross_entropy):
+    def test_models_without_a_ledger_are_rejected(self, build, validation, data, cross_entropy):
         model = build()
         model.compile("sgd", cross_entropy)
         with pytest.raises(ValueError, match="no ledger to charge"):
