@@ -72,9 +72,10 @@ def test_queries_that_the_model_has_not_cost_nothing(build, plan):
 
 def test_rows_and_paths_may_be_bare(build, plan, public, tmp_path):
     private = make_private(build(norm="public_batch"), plan(), public_batch=public)
-    assert private._streams.public_batch.shape == public.shape and not private._streams.shrinks
-    shrunk = PublicBatch(public, pull_back="shrunk")
-    assert make_private(build(norm="public_batch"), plan(), public_batch=shrunk)._streams.shrinks
+    assert private._streams.public_batch.shape == public.shape and private._streams.shrinks
+    whole = PublicBatch(public, pull_back="whole")
+    private = make_private(build(norm="public_batch"), plan(), public_batch=whole)
+    assert not private._streams.shrinks
     first = make_private(build(), plan(), run_dir=tmp_path / "run")
     first.ledger.close()
     assert (tmp_path / "run" / "ledger.jsonl").exists()

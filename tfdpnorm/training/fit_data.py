@@ -22,6 +22,7 @@ from tfdpnorm.training.checks.data import (
     rows_of_sequence,
     tuples_of_arrays,
     warn_of_other_scale,
+    warn_of_unscaled_images,
 )
 from tfdpnorm.training.checks.settings import check_private_data
 from tfdpnorm.training.checks.targets import check_targets, outputs_of, weights_by_class
@@ -57,6 +58,7 @@ def checked_batches(private, streams, x, y, arguments):
     check_batch_size(arguments.pop("batch_size", None), plan)
     public = streams.public_batch
     check_inputs(private.model, batches.x, has_public_rows=public is not None)
+    warn_of_unscaled_images(private.model, batches.x)
     check_private_data(batches, private.plan, public)
     for name in ("sample_weight", "class_weight"):  # they are in the batches
         arguments.pop(name, None)

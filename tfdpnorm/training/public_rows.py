@@ -41,10 +41,10 @@ class PublicBatch:
             "synthetic:fractal" and the like, or `tfdpnorm.data.SyntheticRows`: rows that are
             generated for the model's inputs (see `tfdpnorm.data.synthetic_rows`), images in [0, 1],
             token ids, or numbers of mean 0 and variance 1.
-        pull_back: "whole", or "shrunk": the noisy gradients with respect to gamma and beta are
-            shrunk before they are pulled back through the public statistics, each layer's by its
-            own ratio of signal to noise (see `tfdpnorm.training.post_processing.shrunk`). It helps
-            where batches are small or the noise is large.
+        pull_back: "shrunk": the noisy gradients with respect to gamma and beta are shrunk before
+            they are pulled back through the public statistics, each layer's by its own ratio of
+            signal to noise (see `tfdpnorm.training.post_processing.shrunk`). "whole": they are
+            not, so that the noise of small batches and small budgets is pulled back, too.
         pull_back_weight: Factor > 0 on the gradients with respect to gamma and beta of public-batch
             layers before clipping, undone after the noise. They are small compared with those of
             the kernels, and the pull-back multiplies their noise: a factor above 1 gives them less
@@ -56,12 +56,12 @@ class PublicBatch:
 
     Example::
 
-        public_batch = tfdpnorm.PublicBatch(public_rows, pull_back="shrunk")
+        public_batch = tfdpnorm.PublicBatch(public_rows, pull_back_weight=1.0)
         private = tfdpnorm.make_private(model, plan, public_batch=public_batch)
     """
 
     rows: Any
-    pull_back: str = "whole"
+    pull_back: str = "shrunk"
     pull_back_weight: float | str = AUTO
 
     def __post_init__(self):

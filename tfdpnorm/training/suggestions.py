@@ -171,15 +171,15 @@ def suggest(
     rows, of_rows = _physical_batch_size(model, plan, views)
     return Suggestion(
         plan=plan,
-        clipping=Clipping(function="automatic"),
+        clipping=Clipping(),
         views=views,
         public_batch=public_batch,
         physical_batch_size=rows,
         learning_rates={name: suggested_rate(model, plan, name) for name in OPTIMIZERS},
         reasons={
             **suggested.reasons,
-            "clipping": "gradients get about the same norm, so that only the rate has to be chosen",
-            "l2_norm_clip": "any: with automatic clipping, the learning rate compensates for it",
+            "clipping": "smaller gradients, those of examples that are learnt, count less",
+            "l2_norm_clip": "below the gradients of fresh networks, whose norms are 1.5 to 200",
             "views": of_views,
             "public_batch": of_public,
             "learning_rate": "from the noise and the sizes of the weights, with cosine decay to 0",

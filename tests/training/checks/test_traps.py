@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.training.checks.data import warn_of_other_scale
+from tfdpnorm.training.checks.data import warn_of_other_scale, warn_of_unscaled_images
 
 layers = keras.layers
 SPARSE, DENSE = keras.losses.SparseCategoricalCrossentropy, keras.losses.CategoricalCrossentropy
@@ -116,3 +116,38 @@ def test_public_rows_of_another_kind_but_one_scale_are_not():
         warnings.simplefilter("error")
         warn_of_other_scale(rng.normal(size=(9, 3)), 1 + rng.random((50, 3)))
         warn_of_other_scale(tf.constant([[0], [1]]), np.array([[5000]]))
+
+
+class TestUnscaledImages:
+    """Whole numbers as images: what is said follows from dtypes and shapes alone."""
+
+    def found(self, dtype="uint8", layers=(), shape=(4, 4, 1)):
+        model = keras.Sequential(
+            [keras.Input(shape), *layers, keras.layers.Flatten(), keras.layers.Dense(2)]
+        )
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            warn_of_unscaled_images(model, np.zeros((3, *shape), dtype))
+        return [str(w.message) for w in caught]
+
+    @pytest.mark.parametrize("dtype", ["uint8", "int32"])
+    def test_are_warned_of(self, dtype):
+        (text,) = self.found(dtype)
+        assert dtype in text and "Rescaling(1 / 255)" in text
+
+    def test_not_where_they_are_floats_or_scaled_or_no_images(self):
+        assert not self.found("float32")
+        assert not self.found(layers=[keras.layers.Rescaling(1 / 255)])
+        assert not self.found(shape=(4,))
+
+    def test_fit_warns_once(self, private, cross_entropy):
+        model = keras.Sequential(
+            [keras.Input((4, 4, 1)), keras.layers.Flatten(), keras.layers.Dense(3)]
+        )
+        trained = private(model)
+        trained.compile("sgd", cross_entropy)
+        count = trained.plan.num_examples
+        x, y = np.zeros((count, 4, 4, 1), "uint8"), np.zeros(count, "int32")
+        with pytest.warns(UserWarning, match="whole numbers") as caught:
+            trained.fit(x, y, epochs=1, steps_per_epoch=1, verbose=0)
+        assert sum("whole numbers" in str(w.message) for w in caught) == 1

@@ -10,7 +10,7 @@ from tensorflow import keras
 from tfdpnorm.data import Lot, PoissonBatches, poisson_batches
 from tfdpnorm.data.sources import is_source
 from tfdpnorm.errors import PrivacyError, PrivacyWarning
-from tfdpnorm.keras_compat.models import symbolic_inputs
+from tfdpnorm.keras_compat.models import sublayers, symbolic_inputs
 
 
 def tuples_of_arrays(structure, count):
@@ -73,6 +73,33 @@ def check_inputs(model, x, *, has_public_rows=False):
                 f"Expected x of shape [{wanted}], as the input of the model, got [{shape}]. Write "
                 f"{remedy}."
             )
+
+
+def warn_of_unscaled_images(model, x):
+    """Warns of images of whole numbers, such as 0 to 255, for a model of floats that scales none.
+
+    It looks at shapes and dtypes alone, which are public: no value of an example decides.
+
+    Args:
+        model: A Keras model.
+        x: Structure of arrays [N, ...].
+    """
+    inputs = tf.nest.flatten(symbolic_inputs(model))
+    scales = (keras.layers.Rescaling, keras.layers.Normalization)
+    if isinstance(x, dict) or any(isinstance(layer, scales) for layer in sublayers(model)):
+        return
+    for spec, array in zip(inputs, tf.nest.flatten(x), strict=False):
+        if getattr(spec, "shape", None) is None or len(spec.shape) != 4:
+            continue
+        if tf.as_dtype(spec.dtype).is_floating and np.dtype(array.dtype).kind in "iu":
+            warnings.warn(
+                f"The images are whole numbers ({array.dtype}), and no layer scales them: pixels "
+                "from 0 to 255 train badly. Write x.astype('float32') / 255, for test images as "
+                "well, or begin the model with keras.layers.Rescaling(1 / 255).",
+                PrivacyWarning,
+                stacklevel=5,
+            )
+            return
 
 
 def check_sample_weight(sample_weight):
