@@ -267,7 +267,7 @@ def test_a_run_without_a_guarantee_is_named_so(tmp_path):
     trained(model(), convert="frozen", insecure_seed=1).save(tmp_path / "1.keras")
     metadata._origins.clear()
     second = made_private(tmp_path / "1.keras", convert="frozen")
-    assert "without a guarantee: the noise and the lots come" in second.privacy_statement()
+    assert "without a guarantee: the noise and the batches come" in second.privacy_statement()
 
 
 def test_files_of_others_have_no_metadata(path):

@@ -19,7 +19,6 @@ runs is `tfdpnorm.training.announced_updates`'s part.
 from typing import NamedTuple
 
 import tensorflow as tf
-from tensorflow.types.experimental import ConcreteFunction
 
 from tfdpnorm.gradients import ClippedSum
 from tfdpnorm.independence import check_no_added_losses
@@ -294,7 +293,7 @@ def sum_over_batch(physical_sum, lot, replicas=None):
     count = lot.mask.shape[0]
     if replicas.count == 1 and count == 1:
         return physical_sum(*_physical_batch(lot, 0))
-    if replicas.count == 1 and count is None and isinstance(physical_sum, ConcreteFunction):
+    if replicas.count == 1 and count is None and hasattr(physical_sum, "structured_outputs"):
         # Usually one is all there is, and what adds up several would take time for nothing.
         return tf.cond(
             tf.shape(lot.mask)[0] == 1,
