@@ -51,9 +51,7 @@ class TestThreeArguments:
         given = {
             "clipping": Clipping(grouping="per_layer"),
             "views": Views(multiplicity=2),
-            "public_batch": PublicBatch(
-                np.random.default_rng(0).random((8, 4)), pull_back="shrunk"
-            ),
+            "public_batch": PublicBatch(np.random.default_rng(0).random((8, 4)), pull_back="whole"),
             "physical_batch_size": 5,
         }
         private = make_private(mlp("public_batch"), budget=BUDGET, num_examples=N, **given)
@@ -145,6 +143,19 @@ class TestSuggestion:
         lines = str(suggestion).splitlines()
         assert len(lines) == len(suggestion.reasons)
         assert all(reason in str(suggestion) for reason in suggestion.reasons.values())
+
+    @pytest.mark.parametrize("norm", ["none", "layer"])
+    def test_gradients_of_fresh_networks_are_above_the_clipping_norm(self, norm):
+        keras.utils.set_random_seed(0)
+        model = models.build("lenet5", norm, num_classes=10, input_shape=(16, 16, 1))
+        suggestion = suggest(model, budget=BUDGET, num_examples=N)
+        assert suggestion.clipping == Clipping()
+        images = np.random.default_rng(0).random((4, 16, 16, 1), "float32")
+        for label, image in enumerate(images):
+            with tf.GradientTape() as tape:
+                value = loss()(np.array([label]), model(image[None]))
+            norm_of_one = tf.linalg.global_norm(tape.gradient(value, model.trainable_variables))
+            assert norm_of_one > suggestion.plan.l2_norm_clip
 
     @pytest.mark.parametrize(
         ("shape", "multiplicity"), [((32, 40, 3), 4), ((24, 24, 1), 4), ((16, 32, 1), None)]
