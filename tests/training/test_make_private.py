@@ -70,12 +70,28 @@ def test_queries_that_the_model_has_not_cost_nothing(build, plan):
         make_private(build(), given)
 
 
+@pytest.mark.parametrize(
+    ("noise_multiplier", "pull_back", "shrinks"),
+    [
+        (100.0, "auto", True),
+        (0.1, "auto", False),
+        (0.0, "auto", False),
+        (100.0, "whole", False),
+        (0.1, "shrunk", True),
+    ],
+)
+def test_the_pull_back_is_shrunk_where_there_is_little_signal(
+    build, plan, public, noise_multiplier, pull_back, shrinks
+):
+    settings = plan(noise_multiplier=noise_multiplier)
+    rows = PublicBatch(public, pull_back=pull_back)
+    private = make_private(build(norm="public_batch"), settings, public_batch=rows)
+    assert private._streams.shrinks is shrinks
+
+
 def test_rows_and_paths_may_be_bare(build, plan, public, tmp_path):
     private = make_private(build(norm="public_batch"), plan(), public_batch=public)
-    assert private._streams.public_batch.shape == public.shape and private._streams.shrinks
-    whole = PublicBatch(public, pull_back="whole")
-    private = make_private(build(norm="public_batch"), plan(), public_batch=whole)
-    assert not private._streams.shrinks
+    assert private._streams.public_batch.shape == public.shape
     first = make_private(build(), plan(), run_dir=tmp_path / "run")
     first.ledger.close()
     assert (tmp_path / "run" / "ledger.jsonl").exists()

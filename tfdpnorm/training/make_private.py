@@ -55,6 +55,7 @@ from tfdpnorm.training.public_rows import PublicBatch, Streams
 from tfdpnorm.training.replicas import replicas_of
 from tfdpnorm.training.resume.resumption import Resumption, WithoutRunFolder
 from tfdpnorm.training.resume.run_folder import RunDir, RunFolder
+from tfdpnorm.training.suggested_rate import signal_to_noise
 from tfdpnorm.training.suggestions import suggest
 from tfdpnorm.training.update import Update
 from tfdpnorm.training.views import Views
@@ -404,7 +405,7 @@ def _parts_of(model, plan, *, conversion, clipping, public, views, engine, valid
     synthetic_rows = None
     if public is not None:
         public, synthetic_rows = public.for_model(model)
-    streams = Streams(model, public)
+    streams = Streams(model, public, signal_to_noise(model, plan))
     streams.settle()
     asked = {"rows_mix": streams.rows_mix, "public_rows_per_example": streams.mode == "example"}
     engine = asked_for or default_engine(**asked)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from tfdpnorm.training.pull_back_weight import automatic_weight
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_LITTLE_SIGNAL = 5.0  # below it shrinkage helped, above it did harm: docs/which_normalisation.md
 _REMEDY = "Make the rows with tfdpnorm.data.synthetic_rows, and pass them as public_batch."
 
 
@@ -44,7 +46,9 @@ class PublicBatch:
         pull_back: "shrunk": the noisy gradients with respect to gamma and beta are shrunk before
             they are pulled back through the public statistics, each layer's by its own ratio of
             signal to noise (see `tfdpnorm.training.post_processing.shrunk`). "whole": they are
-            not, so that the noise of small batches and small budgets is pulled back, too.
+            not. "auto": shrunk if the whole training has little signal, by the plan and the number
+            of weights (see `tfdpnorm.training.suggested_rate`). Shrinkage acts on one update. Over
+            many updates noise averages out, and what shrinkage takes away does not.
         pull_back_weight: Factor > 0 on the gradients with respect to gamma and beta of public-batch
             layers before clipping, undone after the noise. They are small compared with those of
             the kernels, and the pull-back multiplies their noise: a factor above 1 gives them less
@@ -61,11 +65,11 @@ class PublicBatch:
     """
 
     rows: Any
-    pull_back: str = "shrunk"
+    pull_back: str = AUTO
     pull_back_weight: float | str = AUTO
 
     def __post_init__(self):
-        arguments.choice("pull_back", self.pull_back, PULL_BACKS)
+        arguments.choice("pull_back", self.pull_back, (AUTO, *PULL_BACKS))
         if self.pull_back_weight != AUTO:
             weight = float32_factor("pull_back_weight", self.pull_back_weight)
             object.__setattr__(self, "pull_back_weight", weight)
@@ -220,6 +224,7 @@ class Streams:
     Args:
         model: A Keras model, with or without layers that have public moments.
         public: `PublicBatch` of arrays or tensors; None without such layers.
+        signal: S of the training, see `tfdpnorm.training.suggested_rate`.
 
     Attributes:
         shrinks: Whether gradients are shrunk before the pull-back.
@@ -229,12 +234,16 @@ class Streams:
         statistics: The layers' own name of the mode, for records and statements.
     """
 
-    def __init__(self, model: keras.Model, public: PublicBatch | None = None) -> None:
+    def __init__(
+        self, model: keras.Model, public: PublicBatch | None = None, signal: float = math.inf
+    ) -> None:
         self.model = model
         asked = 1.0 if public is None else public.pull_back_weight
         self._is_auto = asked == AUTO
         self.pull_back_weight = 1.0 if self._is_auto else asked
-        self.shrinks = public is not None and public.pull_back == "shrunk"
+        pull_back = "whole" if public is None else public.pull_back
+        shrinks = pull_back == AUTO and signal < _LITTLE_SIGNAL
+        self.shrinks = pull_back == "shrunk" or shrinks
         self.layers = [x for x in sublayers(model) if isinstance(x, PublicMomentsLayer)]
         named = sorted({layer.statistics for layer in self.layers})
         self.statistics = "+".join(named) if named else "none"

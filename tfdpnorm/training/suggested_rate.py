@@ -65,14 +65,14 @@ def suggested_rate(model: keras.Model, plan: PrivacyPlan, optimizer: str = "sgd"
             "depends on the gradients. Choose an optimizer with its rate."
         )
     shapes = [tuple(variable.shape) for variable in trainable_variables(model)]
-    numbers = sum(int(np.prod(shape)) for shape in shapes)
+    numbers = _count(shapes)
     norm = math.sqrt(sum(_usual_squared_norm(shape) for shape in shapes))
     if not norm:
         raise ValueError(
             "The model has no kernels to train, or is not built. Build it, or choose an optimizer "
             "with its rate."
         )
-    signal = _signal(plan, numbers)
+    signal = signal_to_noise(model, plan)
     moved = _BY_NOISE * norm
     if optimizer == "sgd":
         # A step of noise has the length rate * C / (1 - m) * z sqrt(d) / B, or sqrt(T) / S of it.
@@ -112,13 +112,21 @@ def optimizer_at(rate, steps, name):
     return dict(zip(_OF_UNIT_STEPS, kinds, strict=True))[name](schedule)
 
 
-def _signal(plan, numbers):
-    """S, at most so large that the noise does not count any more."""
-    noise = plan.gradient_noise_multiplier * math.sqrt(numbers)
-    largest = _LARGEST_SIGNAL
-    if noise * largest <= math.sqrt(plan.steps) * plan.expected_batch_size:
-        return largest
-    return math.sqrt(plan.steps) * plan.expected_batch_size / noise
+def signal_to_noise(model, plan):
+    """S for a plan, at most so large that the noise does not count any more; a float.
+
+    Args:
+        model: A Keras model; one that is not built has the largest S.
+        plan: `PrivacyPlan`.
+    """
+    shapes = [tuple(v.shape) for v in trainable_variables(model)] if model.built else []
+    noise = plan.gradient_noise_multiplier * math.sqrt(_count(shapes))
+    signal = math.sqrt(plan.steps) * plan.expected_batch_size
+    return _LARGEST_SIGNAL if noise * _LARGEST_SIGNAL <= signal else signal / noise
+
+
+def _count(shapes):
+    return sum(int(np.prod(shape)) for shape in shapes)
 
 
 def _usual_squared_norm(shape):
