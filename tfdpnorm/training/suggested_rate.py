@@ -112,7 +112,7 @@ def optimizer_at(rate, steps, name):
     return dict(zip(_OF_UNIT_STEPS, kinds, strict=True))[name](schedule)
 
 
-def signal_to_noise(model, plan):
+def signal_to_noise(model: keras.Model, plan: PrivacyPlan) -> float:
     """S for a plan, at most so large that the noise does not count any more; a float.
 
     Args:
