@@ -113,11 +113,14 @@ def optimizer_at(rate, steps, name):
 
 
 def signal_to_noise(model: keras.Model, plan: PrivacyPlan) -> float:
-    """S for a plan, at most so large that the noise does not count any more; a float.
+    """S of a training by a plan, which says how far signal moves the weights compared with noise.
 
     Args:
         model: A Keras model; one that is not built has the largest S.
         plan: `PrivacyPlan`.
+
+    Returns:
+        A float, at most so large that the noise does not count any more.
     """
     shapes = [tuple(v.shape) for v in trainable_variables(model)] if model.built else []
     noise = plan.gradient_noise_multiplier * math.sqrt(_count(shapes))
