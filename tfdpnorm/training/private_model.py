@@ -193,7 +193,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
             jit_compile=kwargs.get("jit_compile") is True,
             run_eagerly=kwargs.get("run_eagerly"),
         )
-        if kwargs.get("jit_compile") and self._noise.generator == "openssl":
+        if kwargs.get("jit_compile") is True and self._noise.generator == "openssl":
             raise ValueError(
                 'Expected jit_compile=False with noise_generator="openssl", which runs on the '
                 'host, got True. Pass noise_generator="philox" to make_private, or do not compile.'
