@@ -90,5 +90,5 @@ def _equal(a, b):
         return True
     if not (isinstance(a, np.ndarray) and isinstance(b, np.ndarray)) or a.dtype != b.dtype:
         return False
-    # Looking for NaN takes fifty times as long.
+    # Looking for NaN takes much longer, and is seldom needed.
     return np.array_equal(a, b) or (a.dtype.kind == "f" and np.array_equal(a, b, equal_nan=True))

@@ -178,8 +178,8 @@ def suggest(
         learning_rates={name: suggested_rate(model, plan, name) for name in OPTIMIZERS},
         reasons={
             **suggested.reasons,
-            "clipping": "smaller gradients, those of examples that are learnt, count less",
-            "l2_norm_clip": "below the gradients of fresh networks, whose norms are 1.5 to 200",
+            "clipping": "examples that are learnt have small gradients, and count less",
+            "l2_norm_clip": "below the gradient norms of fresh networks with cross-entropy losses",
             "views": of_views,
             "public_batch": of_public,
             "learning_rate": "from the noise and the sizes of the weights, with cosine decay to 0",

@@ -115,6 +115,27 @@ def test_a_traced_update_draws_again(generator):
     assert_unrelated([traced()[0].numpy() for _ in range(4)])
 
 
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_updates_of_one_graph_draw_again(generator):
+    """In a loop, as with `steps_per_execution`, and one after the other, in each dtype."""
+    noise = GaussianNoise(generator=generator)
+
+    def update():
+        zeros = [tf.zeros(20_000), tf.zeros(20_000, tf.float64)]
+        return tf.stack(
+            [tf.cast(t, tf.float32) for t in noise.noised(zeros, 1.0, noise.next_number())]
+        )
+
+    @tf.function
+    def several():
+        drawn = tf.TensorArray(tf.float32, 3)
+        for i in tf.range(3):
+            drawn = drawn.write(i, update())
+        return tf.concat([drawn.concat(), update(), update()], axis=0)
+
+    assert_unrelated([*several().numpy(), *several().numpy()])
+
+
 def test_philox_has_a_key_for_each_purpose():
     """SHAKE-256 of the purpose, and of a key that comes from the operating system."""
     with unittest.mock.patch.object(secrets, "token_bytes", lambda count: count * b"k"):

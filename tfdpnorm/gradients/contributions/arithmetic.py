@@ -162,7 +162,7 @@ def weighted(x, factors):
 
 
 def times(x, factors):
-    """Returns factor * row for x, [rows, ...], whose rows are `cleaned`: in a third of the time."""
+    """Returns factor * row for x, [rows, ...], whose rows are `cleaned`: faster than `weighted`."""
     return x * _for_rows(factors, x)
 
 
