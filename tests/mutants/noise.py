@@ -174,6 +174,14 @@ MUTANTS = (
         tests_in("tests/training/step/test_exact_noise.py", "test_it_is_float64_to_the_bit"),
     ),
     fault(
+        "noise-centre-of-float32",
+        _EXACT,
+        " & (radii >= least)",
+        "",
+        "Of tiny radii float32 knows too little: numbers next to an edge are rounded wrongly.",
+        tests_in("tests/training/step/test_exact_noise.py", "test_it_is_float64_to_the_bit"),
+    ),
+    fault(
         "noise-rounded-by-itself",
         _EXACT,
         "return tf.cast(cells, sums.dtype) * width, ~safe",

@@ -65,6 +65,9 @@ def test_it_is_float64_to_the_bit(stddev, dtype, pairs=2**18):
     sums = tf.constant(stddev * sizes * rng.normal(size=2 * pairs), dtype)
     words, more = random_words(2, pairs).numpy(), random_words(FURTHER_WORDS, pairs, 1)
     words[0, :1000] = np.resize(RARE, 1000)
+    words[0, 1000 : pairs // 4] = (
+        2**31 - 1 - rng.integers(0, 2**12, pairs // 4 - 1000)
+    )  # tiny radii
 
     @tf.function  # as it is optimised
     def found(**how):
