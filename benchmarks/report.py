@@ -4,7 +4,7 @@ import math
 
 _OURS, _OTHERS, _NOT_PRIVATE = "private, tfdpnorm", "private, others", "not private"
 _COLOURS = {_OURS: "C3", _OTHERS: "0.6", _NOT_PRIVATE: "0.85"}
-_ORDINARY = ("keras", "torch", "jax")
+_ORDINARY = ("keras", "keras_fit", "torch", "jax")
 _PEERS = ("tfp_", "opacus_", "jax_")
 
 _HEADS = ("model", "batch", "engine", "ms", "min-max", "/keras", "/own", "peak MB", "scaling")

@@ -374,6 +374,12 @@ def test_table_shows_scaling_and_errors():
     assert report.scaling(failed, rows) == ""
 
 
+def test_an_engine_that_is_the_plain_one_of_a_framework_is_not_private():
+    assert {report._kind(e.plain) for e in ENGINES.values()} == {"not private"}
+    private = [name for name in ENGINES if name not in {e.plain for e in ENGINES.values()}]
+    assert "not private" not in {report._kind(name) for name in private}
+
+
 @pytest.mark.parametrize("ratio", [1.0, None])
 def test_plot(tmp_path, ratio):
     rows = [a_row(model=m, batch_size=b, ratio=ratio) for m in ("mlp", "lenet5") for b in (4, 8)]
