@@ -49,7 +49,7 @@ def _show(make_spec, argv, usual):
 
 
 def _say(flag, value):
-    flag.help = flag.help.replace(spec_flags.OF_EXPERIMENT, f"of this cell: {_shown(value)}")
+    flag.help = flag.help.replace(spec_flags.OF_EXPERIMENT, f"with these flags: {_shown(value)}")
 
 
 def _shown(value):

@@ -48,7 +48,7 @@ def define_scale():
         "scale",
         "ours",
         SCALES,
-        "Settings of a cell: ours, which two cores can train; or those that its paper states, "
+        "Settings: ours, which two cores can train; or those that the paper states, "
         "with as many rows at once as fit into memory. Flags override both.",
     )
 

@@ -352,8 +352,8 @@ MUTANTS = (
     fault(
         "old-checks-count-for-new-losses",
         _ROWS,
-        'frozen or thawed."""\n        self._checked = None\n',
-        'frozen or thawed."""\n',
+        'frozen or unfrozen."""\n        self._checked = None\n',
+        'frozen or unfrozen."""\n',
         "Another loss, and layers that were thawed, are covered by the check of the ones before.",
         tests_in("tests/training/checks/test_rows.py", "TestTheOneJudge"),
     ),

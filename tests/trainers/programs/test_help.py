@@ -20,7 +20,7 @@ def help_of(program, *flags):
 
 
 def shown(text, flag):
-    found = re.search(rf"--{flag}: .*?\(default: of this cell: (.*?)\)", text)
+    found = re.search(rf"--{flag}: .*?\(default: with these flags: (.*?)\)", text)
     return found and found[1]
 
 
@@ -36,7 +36,7 @@ def shown(text, flag):
 )
 def test_help_shows_the_defaults_of_the_cell(program):
     text = help_of(program)
-    assert "of this cell" in text and "the experiment's own" not in text
+    assert "with these flags" in text and "the experiment's own" not in text
 
 
 @pytest.mark.parametrize("epsilon", [7.0, 0.1])

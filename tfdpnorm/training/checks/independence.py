@@ -116,7 +116,7 @@ class IndependenceChecks:
         self._checked = checked
 
     def forget(self):
-        """Forgets what was checked of another loss, and of layers that were frozen or thawed."""
+        """Forgets what was checked of another loss, and of layers that were frozen or unfrozen."""
         self._checked = None
 
     def trace(self, train_function, iterator):
