@@ -300,6 +300,44 @@ class TestWarns:
         (found,) = self.compiled(keras.optimizers.SGD(1e-9), model)
         assert "drop (0.5)" in found and "learning rate of 1e-09" in found
 
+    ROWS = np.random.default_rng(0).normal(size=(64, 4)).astype("float32")
+
+    def with_public_rows(self, clip, function="abadi"):
+        inputs = keras.Input((4,))
+        normalization = tfdpnorm.PublicBatchNormalization(statistics_gradient="stop")
+        hidden = normalization(keras.layers.Dense(8)(inputs))
+        model = keras.Model(inputs, keras.layers.Dense(3)(hidden))
+        plan = tfdpnorm.make_plan(
+            num_examples=N, expected_batch_size=30, steps=40, l2_norm_clip=clip, budget=BUDGET
+        )
+        clipping = Clipping(function=function)
+        return make_private(model, plan, public_batch=self.ROWS, clipping=clipping)
+
+    @pytest.mark.parametrize(
+        ("clip", "function", "warned"),
+        [(50.0, "abadi", True), (1.5, "abadi", False), (50.0, "automatic", False)],
+    )
+    def test_clipping_norms_above_public_gradients_are_warned_of(self, clip, function, warned):
+        private = self.with_public_rows(clip, function)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            private.compile(tfdpnorm.suggested_optimizer(private), loss())
+        found = [str(w.message) for w in caught if "A clipping norm of 50" in str(w.message)]
+        assert len(found) == warned
+
+    def test_the_usual_norm_is_that_of_single_public_rows(self):
+        private = self.with_public_rows(1.0)
+        private.compile(tfdpnorm.suggested_optimizer(private), loss())
+        squares = []
+        labels = np.random.default_rng(1).integers(3, size=64)
+        for row, label in zip(self.ROWS, labels, strict=True):
+            with tf.GradientTape() as tape:
+                value = loss()(tf.constant([label]), private(row[np.newaxis]))
+            parts = tape.gradient(value, private.model.trainable_variables)
+            squares.append(sum(float(tf.reduce_sum(part**2)) for part in parts))
+        expected = math.sqrt(np.mean(squares))
+        assert private._usual_gradient_norm(loss()) == pytest.approx(expected, rel=0.3)
+
     def test_not_without_noise(self):
         settings = {"budget": PrivacyBudget(math.inf, 1e-5)}
         assert not self.compiled(keras.optimizers.SGD(1e-9), **settings)

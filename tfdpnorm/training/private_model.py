@@ -50,6 +50,7 @@ from tfdpnorm.training.fit_data import (
     is_sampled_by_this_library,
     prepared_lots,
 )
+from tfdpnorm.training.gradient_norms import usual_gradient_norm
 from tfdpnorm.training.interrupts import spent_is_told
 from tfdpnorm.training.losses import PerExampleLoss
 from tfdpnorm.training.metrics import UpdateMetrics, WarnsOfNonfinite, show_update
@@ -209,7 +210,13 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         if isinstance(loss, dict) and isinstance(loss_weights, dict):
             loss_weights = {**dict.fromkeys(loss, 1.0), **loss_weights}  # Keras 3 wants them all.
         self._per_example_loss = PerExampleLoss(loss, loss_weights, self.output_names)
-        warn_of_ineffective(self.model, self.plan, optimizer, stacklevel=2)
+        warn_of_ineffective(
+            self.model,
+            self.plan,
+            optimizer,
+            lambda: self._usual_gradient_norm(loss),
+            stacklevel=2,
+        )
         self.optimizer_settings = optimizer_settings(optimizer)
         self._names_of_metrics = names_of_metrics
         self.session.compiled()
@@ -218,6 +225,11 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         super().compile(
             optimizer=optimizer, loss=loss, loss_weights=loss_weights, metrics=metrics, **kwargs
         )
+
+    def _usual_gradient_norm(self, loss):
+        if self._update.clipping.function != "abadi":  # Others do not shorten long gradients alone.
+            return None
+        return usual_gradient_norm(self._streams, loss, self._per_example_loss)
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         with changes_no_variable(self.model):

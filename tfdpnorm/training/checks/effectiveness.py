@@ -11,21 +11,30 @@ from tfdpnorm.keras_compat.models import sublayers
 from tfdpnorm.training.suggested_rate import MOMENTUM, OPTIMIZERS, suggested_rate
 
 _FAR = 10.0  # times the suggested rate, or a part of it
+_USUAL_CLIP = 1.0
+_LARGE_CLIP = 2.0  # times the usual norm of gradients, which then are hardly ever clipped
 _LEAST_NOISE = 0.65  # noise multiplier at which the noise counts twice as much as in large batches
 
 
-def warn_of_ineffective(model, plan, optimizer, stacklevel):
+def warn_of_ineffective(model, plan, optimizer, gradient_norm, stacklevel):
     """Warns once of settings that keep a private training from learning, from public numbers.
 
     Args:
         model: The Keras model.
         plan: `PrivacyPlan`.
         optimizer: A Keras optimizer.
+        gradient_norm: A function () -> usual norm of the gradient of an example, or None where it
+            is not known. Only called for clipping norms above that of the suggestions, 1.
         stacklevel: See `warnings.warn`.
     """
     if not plan.noise_multiplier or math.isinf(plan.l2_norm_clip):
         return
-    found = [_of_lots(plan), _of_dropout(model), _of_rate(model, plan, optimizer)]
+    found = [
+        _of_lots(plan),
+        _of_dropout(model),
+        _of_rate(model, plan, optimizer),
+        _of_clipping(plan, gradient_norm),
+    ]
     found = [sentence for sentence in found if sentence]
     if found:
         warnings.warn(
@@ -77,3 +86,14 @@ def _of_rate(model, plan, optimizer):
         return None
     than = "small" if rate < usual else "large"
     return f"A learning rate of {rate:.3g} is {than} for {name}: {usual:.2g} suits this noise."
+
+
+def _of_clipping(plan, gradient_norm):
+    clip = plan.l2_norm_clip
+    norm = gradient_norm() if clip > _USUAL_CLIP else None
+    if norm is None or clip <= _LARGE_CLIP * norm:
+        return None
+    return (
+        f"A clipping norm of {clip:g} is above the gradients of the public rows, whose norms are "
+        f"about {norm:.2g}, and the noise is proportional to it."
+    )
