@@ -85,8 +85,12 @@ def _define(name, default, option, kind, text):
         parser = {int: flags.IntegerParser(), float: flags.FloatParser()}[kind]
         flags.DEFINE(_NumberOrWord(parser, option.words), name, default, text)
     else:
-        define = {str: flags.DEFINE_string, int: flags.DEFINE_integer, float: flags.DEFINE_float}
-        define[kind](name, default, text)
+        {
+            str: flags.DEFINE_string,
+            int: flags.DEFINE_integer,
+            float: flags.DEFINE_float,
+            bool: flags.DEFINE_bool,
+        }[kind](name, default, text)
 
 
 class _NumberOrWord(flags.ArgumentParser):

@@ -61,7 +61,12 @@ class PrivateRun(Run):
                 spec.augmentation_multiplicity, data.train_x.shape[1:], spec.views
             ),
             run_dir=self.run_dir and RunDir(self.run_dir, self.resume, checkpoint_every),
-            declaration=Declaration(spec.responsible, spec.contact, spec.search),
+            declaration=Declaration(
+                spec.responsible,
+                spec.contact,
+                spec.search,
+                settings_used_private_data=spec.settings_used_private_data,
+            ),
         )
         if spec.physical_batch_size == AUTO:  # The record says how many.
             rows = self.model.physical_batch_size

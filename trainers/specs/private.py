@@ -253,6 +253,12 @@ class PrivateSpec(TrainingSpec):
     contact: str | None = option(
         None, "How to reach them, for the privacy statement.", measured=False
     )
+    settings_used_private_data: bool | None = option(
+        None,
+        "For the privacy statement: whether private data decided any setting, as a comparison of "
+        "runs on them does. Default: the statement says that this was not declared.",
+        measured=False,
+    )
 
     # --- halving of the learning rate where training makes no progress ---
     plateau: str = option(

@@ -28,7 +28,7 @@ def test_every_field_of_every_spec_says_what_it_is(spec, name):
     its_option = options(spec)[name]
     assert its_option.help.endswith(".") and len(its_option.help) > 5
     kind, _ = type_of(spec, name)
-    assert not its_option.flag or kind in (str, int, float)
+    assert not its_option.flag or kind in (str, int, float, bool)
 
 
 @pytest.mark.parametrize("spec", SPECS)

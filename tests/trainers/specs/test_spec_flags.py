@@ -31,7 +31,7 @@ def parsed(monkeypatch):
         monkeypatch.setattr(spec_flags, "FLAGS", values)
         for name in (
             "DEFINE",
-            *(f"DEFINE_{kind}" for kind in ("string", "integer", "float", "enum")),
+            *(f"DEFINE_{kind}" for kind in ("string", "integer", "float", "bool", "enum")),
         ):
             define = getattr(flags, name)
             monkeypatch.setattr(
