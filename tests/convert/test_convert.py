@@ -150,6 +150,13 @@ def test_layers_without_public_moments_are_frozen_and_reported(name):
     assert not any(isinstance(x, PublicBatchNormalization) for x in sublayers(converted))
 
 
+@each("target", ["layer", "group"])
+def test_reports_say_how_many_groups_there_are(target):
+    model = keras.Sequential([keras.Input((4, 4, 48)), layers.BatchNormalization()])
+    (layer,) = convert_model(model, target)[1].layers
+    assert layer.after == f"GroupNormalization({1 if target == 'layer' else 16})"
+
+
 class Masked(keras.Model):
     def __init__(self):
         super().__init__()

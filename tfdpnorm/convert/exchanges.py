@@ -208,7 +208,7 @@ class Exchanges:
             if isinstance(layer, _BATCH_NORMS):
                 self._note(layer, name, KEPT, "frozen: stays in inference mode")
             return None
-        self._note(layer, name, _type(found.layer), found.lost, found.carried)
+        self._note(layer, name, _new_type(found.layer), found.lost, found.carried)
         return found
 
     def _takes_public_rows_always(self, layer):
@@ -301,6 +301,12 @@ def _type_by_weights(layer):
 
 def _type(layer):
     return type(layer).__name__
+
+
+def _new_type(layer):
+    """Its type; of group normalisation, with the groups: one is layer normalisation."""
+    is_group = isinstance(layer, keras.layers.GroupNormalization)
+    return f"{_type(layer)}({layer.groups})" if is_group else _type(layer)
 
 
 def _copy_own(pairs, gone):

@@ -22,7 +22,7 @@ class ConvertedLayer:
     Attributes:
         name: Name of the layer, after those of the layers and models around it.
         before: Its type.
-        after: The type in its place, or "kept".
+        after: The type in its place, such as "GroupNormalization(8)" of 8 groups, or "kept".
         carried: What was carried over, in words.
         note: What was not, and why, in words; "" for nothing to say.
         is_converted: Whether it became what was asked for.
@@ -96,7 +96,7 @@ class ConversionReport:
         header = ("layer", "was", "is", "carried over", "not carried over, and the reason")
         rows = [(x.name, x.before, x.after, x.carried, x.note) for x in self.layers]
         lines = [
-            f"Converted with batch_norm={self.batch_norm!r}: {len(rows)} layers changed or named, "
+            f"Converted to {self.batch_norm!r}: {len(rows)} layers changed or named, "
             f"{len(self.not_converted)} of them not as asked for; {self.trainable[0]} of "
             f"{self.trainable[1]} layers with weights are trained."
         ]
