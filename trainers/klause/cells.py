@@ -126,6 +126,7 @@ def norms_cells():
         dict(norm="layer"),
         public,
         dict(public, pull_back_weight=1.0),
+        dict(public, pull_back="shrunk"),
         dict(public, scale_norm=True),
         dict(public, scale_norm=True, pull_back_weight=1.0),
         dict(public, public_dataset="synthetic:fractal"),
