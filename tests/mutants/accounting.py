@@ -21,6 +21,14 @@ _PHASES = "tests/privacy/test_phases.py"
 
 MUTANTS = (
     fault(
+        "ledgers-of-two-units-compose",
+        "tfdpnorm/privacy/command.py",
+        "if len(units) > 1:",
+        "if len(units) > 2:",
+        "An epsilon of persons and one of examples are composed as if both were of the same.",
+        tests_in(_PHASES, "TestCommand"),
+    ),
+    fault(
         "zcdp-claim-guaranteed",
         _COMPARISON,
         "and not zcdp.holds(sampling_rate):",

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import shutil
 
 import dp_accounting
 import pytest
@@ -221,7 +222,7 @@ class TestCommand:
         assert main([f"--ledger={first.file.path}", f"--ledger={second.file.path}"]) == 0
         lines = capsys.readouterr().out.splitlines()
         assert lines[0].startswith("rdp: epsilon = ") and "2 runs composed, 150 updates" in lines[0]
-        assert lines[-1].startswith("Holds for an example that every run trained on")
+        assert lines[-1].startswith("Holds for one example, in the data of every run")
 
     def test_a_phase_and_the_one_after_it_count_once(self, ended, capsys):
         first = ended(FIRST)
@@ -229,11 +230,30 @@ class TestCommand:
         rdp, _ = self.run(capsys, first.file.path, second.file.path)
         assert rdp["epsilon"] == pytest.approx(second.epsilon())
 
-    def test_two_ledgers_of_one_run_count_twice(self, ended, capsys):
+    def test_two_ledgers_of_one_run_count_twice(self, ended, tmp_path, capsys):
         path = ended(FIRST).file.path
-        rdp, _ = self.run(capsys, path, path)
+        rdp, _ = self.run(capsys, path, shutil.copy(path, tmp_path / "copy.jsonl"))
         twice = plan_of((FIRST[0], FIRST[1], 200)).epsilon_after(200)
         assert rdp["epsilon"] == pytest.approx(twice)
+
+    def test_one_file_counts_once(self, ended, capsys):
+        path = ended(FIRST).file.path
+        with pytest.raises(SystemExit):
+            main([f"--ledger={path}"] * 2)
+        assert "A ledger is given twice" in capsys.readouterr().err
+
+    def test_persons_compose(self, ended, capsys):
+        paths = [ended(FIRST, name, most_per_person=2).file.path for name in ("first", "second")]
+        assert self.run(capsys, *paths)[0]["unit"] == "person"
+        assert main([f"--ledger={path}" for path in paths]) == 0
+        assert "Holds for one person with any number of rows" in capsys.readouterr().out
+
+    def test_persons_and_examples_do_not_compose(self, ended, capsys):
+        rows, persons = ended(FIRST), ended(SECOND, "second", most_per_person=2)
+        with pytest.raises(SystemExit):
+            main([f"--ledger={x.file.path}" for x in (rows, persons)])
+        said = capsys.readouterr().err
+        assert f"Run {persons.run_id} protects a person and run {rows.run_id} an example" in said
 
     def test_without_a_guarantee_of_one_there_is_none(self, ended, capsys):
         first = ended(FIRST, "first", caveat("no_guarantee", sentence="rows were drawn by hand"))

@@ -15,6 +15,7 @@ SciPy, once the arguments are understood.
 import argparse
 import json
 import math
+import os
 import sys
 
 from tfdpnorm import arguments
@@ -74,7 +75,10 @@ def main(argv=None):
         )
     except (ValueError, OSError) as error:
         parser.error(str(error))
-    print("\n".join(lines))
+    try:
+        print("\n".join(lines), flush=True)
+    except BrokenPipeError:  # by `| head`; what is left must not be written at exit, either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
@@ -155,6 +159,8 @@ def _of_ledger(flags):
     from tfdpnorm.privacy.ledger import read_ledger
 
     if len(flags.ledger) > 1:
+        if len({os.path.realpath(path) for path in flags.ledger}) < len(flags.ledger):
+            raise ValueError("A ledger is given twice, and would count twice. Give each file once.")
         return _of_ledgers(flags, [read_ledger(path) for path in flags.ledger])
     ledger = read_ledger(flags.ledger[0])
     names = ACCOUNTANTS if flags.accountant == "both" else (flags.accountant,)
@@ -175,6 +181,7 @@ def _of_ledgers(flags, ledgers):
     """
     from tfdpnorm.privacy.composition import composed_epsilon
     from tfdpnorm.privacy.phases import phase_of
+    from tfdpnorm.privacy.words import unit_of
 
     deltas = sorted({ledger.plan.delta for ledger in ledgers})
     if flags.delta is None and len(deltas) > 1:
@@ -184,6 +191,12 @@ def _of_ledgers(flags, ledgers):
         )
     delta = deltas[0] if flags.delta is None else arguments.open_unit("--delta", flags.delta)
     runs = [phase_of(ledger) for ledger in ledgers]
+    units = {phase.unit: phase.run for phase in runs}
+    if len(units) > 1:
+        raise ValueError(
+            f"Run {units['person']} protects a person and run {units['row']} an example: their "
+            "epsilons do not compose. Give the ledgers of runs that protect the same."
+        )
     earlier = dict.fromkeys(phase for ledger in ledgers for phase in ledger.plan.earlier)
     runs += [phase for phase in earlier if phase not in runs]
     reasons = [f"run {phase.run}: {reason}" for phase in runs for reason in phase.reasons]
@@ -196,6 +209,7 @@ def _of_ledgers(flags, ledgers):
         return {
             "ledgers": [ledger.file.path for ledger in ledgers],
             "runs": [phase.run for phase in runs],
+            "unit": ledgers[0].unit,
             "accountant": accountant,
             "guarantee_holds": not reasons,
             "no_guarantee_because": reasons,
@@ -217,10 +231,11 @@ def _of_ledgers(flags, ledgers):
         *map(_lack, lacking),
         *(f"- {reason}" for reason in reasons),
         *(f"- run {phase.run}: {phase.in_words}" for phase in runs),
-        "Holds for an example that every run trained on, add_or_remove_one. It assumes that the "
-        "results of a run influenced neither the noise, the sampling rate and the number of "
-        "updates of another run, nor the time at which it ended. Each run's own statement lists "
-        "what it does not cover: tfdpnorm-epsilon --ledger=FILE.",
+        f"Holds for {unit_of(ledgers[0]).neighbours}, in the data of every run "
+        "(add_or_remove_one). It assumes that the results of a run influenced neither the noise, "
+        "the sampling rate and the number of updates of another run, nor the time at which it "
+        "ended. Each run's own statement lists what it does not cover: tfdpnorm-epsilon "
+        "--ledger=FILE.",
     ]
 
 
