@@ -106,7 +106,7 @@ def test_a_second_run_names_the_first(path):
     second = made_private(path, convert="frozen")
     statement = second.privacy_statement()
     said = statement.splitlines()[1]
-    assert said.startswith("- Weights of unknown provenance: they are from " + path.name)
+    assert said.startswith("- Weights of another run: they are from " + path.name)
     assert f"{first.ledger.epsilon():.2f}"[:3] in said and "the two epsilons add up" in said
     assert second.ledger.state.sentences("foreign_weights") == (said[2:],)
 

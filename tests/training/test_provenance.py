@@ -10,7 +10,7 @@ from tests.private_of import private_of
 from tfdpnorm.privacy import read_ledger
 from tfdpnorm.training import PrivateValidation, WeightAverage, weights_digest
 
-ELSEWHERE = "Weights of unknown provenance"
+ELSEWHERE = "Weights of "
 
 
 def statement(private):
@@ -81,7 +81,7 @@ def test_weights_that_are_put_in_before_training(trained, plain, data, tmp_path,
     text = statement(private)  # and it does not forget
     assert (
         "before the first update, the weights of this run were replaced" in text
-        and text.startswith("Training satisfies")
+        and text.startswith("1. Training satisfies")
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from tfdpnorm import arguments
 from tfdpnorm.privacy.rounding import ceil_text
-from tfdpnorm.privacy.words import number
+from tfdpnorm.privacy.words import UNITS, number
 
 NO_GUARANTEE = "no_guarantee"
 NOT_COVERED = "not_covered"
@@ -32,6 +32,7 @@ itself, with the field `sentence`, for the words of a user.
 """
 
 _FOREIGN = "Weights of unknown provenance: "
+_OF_ANOTHER_RUN = "Weights of another run: "
 _UNKNOWN = "If they were trained on private data, their epsilon adds to this one."
 
 
@@ -48,6 +49,7 @@ def _private_run(
     run,
     file,
     updates,
+    unit,
     num_examples,
     delta,
     epsilon,
@@ -60,13 +62,14 @@ def _private_run(
         who = f"they are from {file}, which the private run {run} trained"
     else:
         who = f"another private model had trained them, in the private run {run},"
-    words = f"{_FOREIGN}{who} with {number(updates, 'update')} on {num_examples} examples"
+    of = UNITS[unit]
+    words = f"{_OF_ANOTHER_RUN}{who} with {number(updates, 'update')} on {num_examples} {of.many}"
     if epsilon is None:
         return f"{words}, without a guarantee: {reasons}."
     words += (
-        f", to epsilon = {ceil_text(epsilon)} at delta = {delta!r}. For an example of both runs, "
-        "the two epsilons add up, and so do the two deltas; the epsilon above is that "
-        "of this run alone."
+        f", to epsilon = {ceil_text(epsilon)} at delta = {delta!r}. The epsilon above is that of "
+        f"this run alone. If both protect {of.many}, then for {of.neighbours} of both runs the "
+        "two epsilons add up, and so do the two deltas; otherwise they cannot be added."
     )
     if whole_plan_epsilon is not None and whole_plan_epsilon > epsilon:
         words += (
@@ -197,6 +200,12 @@ _WORDS = {
     "loaded_before_built": (
         FOREIGN_WEIGHTS,
         _FOREIGN + "they were loaded before the model was built, which fit() did. " + _UNKNOWN,
+    ),
+    "initial_weights_not_fresh": (
+        NOT_COVERED,
+        "Data that trained the initial weights, which were not fresh: {which} had other values "
+        "than its initializer gives. It is assumed that no private data did. Otherwise their "
+        "epsilon adds to this one, unless it is counted as an earlier phase.",
     ),
     "first_weights_unseen": (
         NOT_COVERED,

@@ -55,6 +55,7 @@ class PrivateRun:
             run=self._run_id,
             file=None,
             updates=state.updates,
+            unit=state.plan.unit,
             num_examples=state.plan.num_examples,
             delta=state.plan.delta,
             reasons="; ".join(state.sentences("no_guarantee")),

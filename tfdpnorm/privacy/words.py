@@ -21,7 +21,7 @@ class Unit(NamedTuple):
     neighbours: str
 
 
-_UNITS = {
+UNITS = {
     "row": Unit(
         "example",
         "examples",
@@ -39,7 +39,7 @@ _UNITS = {
 
 def unit_of(ledger):
     """Returns the `Unit` of a `PrivacyLedger`."""
-    return _UNITS[ledger.unit]
+    return UNITS[ledger.unit]
 
 
 def number(count, noun):

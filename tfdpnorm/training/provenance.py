@@ -21,6 +21,7 @@ from tfdpnorm.privacy.metadata import (
     remember,
     weight_digests,
 )
+from tfdpnorm.training.initial_weights import first_not_fresh
 
 
 class Provenance:
@@ -58,9 +59,14 @@ class Provenance:
             model: What they are copies of; None for the run's own model.
             loaded_early: Whether weights waited in the model, to be put in as soon as it was built.
         """
-        for known in _earlier_training(self._model if model is None else model):
+        model = self._model if model is None else model
+        earlier = _earlier_training(model)
+        for known in earlier:
             if not self._is_counted(known):
                 self._record(known)
+        which = first_not_fresh(model) if model.built and not earlier else None
+        if which is not None:
+            self._record(caveat("initial_weights_not_fresh", which=which))
         if loaded_early:
             self._record(caveat("loaded_before_built"))
 
