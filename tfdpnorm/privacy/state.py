@@ -22,6 +22,9 @@ class BudgetExhaustedError(PrivacyError):
     """An update was announced that the plan has no budget for."""
 
 
+_LATER = "; later: "  # between what was said of a search at different times
+
+
 @dataclasses.dataclass(frozen=True)
 class LedgerState:
     """The budget that a run has spent, and its caveats; `apply` makes the next state.
@@ -34,7 +37,8 @@ class LedgerState:
         is_finished: Whether the run was ended for good.
         search: The `SearchPlan` of the search that this run is a trial of, or None.
         trials: The numbers of the trials that were begun, in the ledger of a search.
-        declaration: The last `Declaration`.
+        declaration: The `Declaration`s in one: who is responsible according to the last one, and
+            all that was said of the settings.
         caveats: Tuple of `Caveat`, those of the plan first.
         asked: How often queries were asked, and planned: dict of pairs by (name, noise multiplier,
             disjoint).
@@ -259,7 +263,16 @@ def _trial(state, entry):
 
 
 def _declaration(state, entry):
-    return {} if entry == state.declaration else {"declaration": entry}
+    """Adds to what was declared of the settings, which cannot be withdrawn."""
+    before = state.declaration
+    said = [*before.search.split(_LATER)] if before.search else []
+    said += [entry.search] if entry.search and entry.search not in said else []
+    answers = {before.settings_used_private_data, entry.settings_used_private_data} - {None}
+    used = (True in answers) if answers else None
+    declared = dataclasses.replace(
+        entry, search=_LATER.join(said) or None, settings_used_private_data=used
+    )
+    return {} if declared == before else {"declaration": declared}
 
 
 def _finish(state, entry):
