@@ -1,11 +1,14 @@
 """Parts of privacy statements, for tests that read them."""
 
+import re
+
 _BY_RUN = ("How to check it: ", "What it is about: ")
 
 
 def summary(text):
-    """The lines before the details, a list."""
-    return text.partition("\n\n")[0].splitlines()
+    """The lines before the details, a list, without their numbers."""
+    lines = text.partition("\n\n")[0].splitlines()
+    return [re.sub(r"^\d+\. ", "", line) for line in lines]
 
 
 def section(text, heading):
@@ -20,4 +23,5 @@ def headings(text):
 
 def of_any_run(text):
     """A statement without what differs between two runs of the same kind: a list of lines."""
-    return [line for line in text.splitlines() if not line.startswith(_BY_RUN)]
+    lines = [re.sub(r"^\d+\. ", "", line) for line in text.splitlines()]
+    return [line for line in lines if not line.startswith(_BY_RUN)]

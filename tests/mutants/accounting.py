@@ -29,6 +29,25 @@ MUTANTS = (
         tests_in(_PHASES, "TestCommand"),
     ),
     fault(
+        "used-initial-weights-look-fresh",
+        "tfdpnorm/training/provenance.py",
+        "if which is not None:",
+        "if which is None and earlier:",
+        "A model that was trained before, by whom is not known, begins as if it were fresh.",
+        tests_in("tests/training/test_initial_weights.py", "test_the_statement_says_so"),
+    ),
+    fault(
+        "declarations-are-withdrawn",
+        "tfdpnorm/privacy/state.py",
+        "used = (True in answers) if answers else None",
+        "used = entry.settings_used_private_data",
+        "Whoever declared that private data chose the settings takes it back, and none is told.",
+        tests_in(
+            "tests/privacy/test_statement.py",
+            "test_what_was_declared_of_the_settings_cannot_be_withdrawn",
+        ),
+    ),
+    fault(
         "zcdp-claim-guaranteed",
         _COMPARISON,
         "and not zcdp.holds(sampling_rate):",

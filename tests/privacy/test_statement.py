@@ -28,6 +28,7 @@ from tfdpnorm.privacy.figures import Figures
 from tfdpnorm.privacy.floating_point import floating_point_loss
 from tfdpnorm.privacy.rounding import ceil_float, ceil_text
 from tfdpnorm.privacy.search import SearchPlan
+from tfdpnorm.privacy.statement_as_json import statement_json
 
 SETTINGS = {
     "num_examples": 60_000,
@@ -109,7 +110,7 @@ def test_a_finished_run(accountant):
         ),
         (
             [Declaration(search="two runs before", settings_used_private_data=True)],
-            "the conditions below. Settings were chosen using the private data, and epsilon does",
+            "Settings were chosen using the private data, and epsilon does",
             "settings that are public: that they were chosen using the private data is not cov",
         ),
         (
@@ -216,7 +217,19 @@ def test_declarations_of_the_data_holder_are_stated():
     ledger.record(Declaration("Joe"))
     lines = summary(privacy_statement(ledger))
     assert lines[-1] == "Responsible person: Joe. Contact: not given."
-    assert "how the settings were found, the data holder states nothing)" in lines[5]
+    assert 'the data holder states: "the best of 20 runs")' in lines[5]
+
+
+def test_what_was_declared_of_the_settings_cannot_be_withdrawn():
+    ledger = ledger_of(10)
+    ledger.record(Declaration(search="the best of 20 runs", settings_used_private_data=True))
+    ledger.record(Declaration(search="none", settings_used_private_data=False))
+    lines = summary(privacy_statement(ledger))
+    assert "Settings were chosen using the private data" in lines[0]
+    assert 'the data holder states: "the best of 20 runs; later: none")' in lines[5]
+    assert statement_json(ledger)["settings_used_private_data"] is True
+    ledger.record(Declaration(search="none"))
+    assert summary(privacy_statement(ledger))[5] == lines[5]
 
 
 @each("fields", [{"responsible": ""}, {"contact": 3}, {"search": "  "}])
@@ -394,7 +407,7 @@ def test_an_unfinished_run_gives_the_whole_plans_epsilon_too():
 def test_before_the_first_update():
     text = privacy_statement(ledger_of(0))
     first = text.splitlines()[0]
-    assert first.startswith("No update has been made: ") and "whole plan" not in text
+    assert first.startswith("1. No update has been made: ") and "whole plan" not in text
     assert "If its weights were freshly initialised, epsilon = 0. The ledger does not" in first
 
 
@@ -411,7 +424,7 @@ def test_weights_from_elsewhere_come_right_after_the_first_line(updates, recorde
     text = privacy_statement(ledger)
     first, second = text.splitlines()[:2]
     assert second == f"- {sentence}" and text.count(sentence) == 1
-    assert first.startswith("Training satisfies" if updates else "No update has been made: ")
+    assert first.startswith("1. Training satisfies" if updates else "1. No update has been made: ")
     assert updates or "epsilon = " not in text and "no epsilon can be stated" in first
     ledger.record(caveat("no_guarantee", sentence="a reason"))
     ledger.record(caveat("foreign_weights", sentence=sentence))
@@ -594,7 +607,7 @@ def test_only_answers_before_the_first_update():
     ledger = ledger_of(0)
     ledger.record(Query("accuracy", noise_multiplier=1.0, examples=500, disjoint=False))
     text = privacy_statement(ledger)
-    assert text.startswith("Training satisfies") and "No update" not in text
+    assert text.startswith("1. Training satisfies") and "No update" not in text
 
 
 @pytest.mark.parametrize("updates", [0, 1000, 4000])

@@ -131,7 +131,7 @@ MODELS = {
 def test_models_of_today_are_trained_with_the_guarantee(name):
     make, x = MODELS[name]
     made = trained(make(), x)
-    assert made.privacy_statement().startswith("Training satisfies (epsilon, delta)")
+    assert made.privacy_statement().startswith("1. Training satisfies (epsilon, delta)")
 
 
 def test_low_rank_updates_leave_the_kernels_alone():

@@ -167,7 +167,7 @@ class TestStepsByHand:
 
         monkeypatch.setattr(BeginsWithinEpoch, "make_train_function", kept)
         fresh.fit(*data, epochs=1, verbose=0)
-        assert fresh.privacy_statement().startswith("Training satisfies")
+        assert fresh.privacy_statement().startswith("1. Training satisfies")
         made[-1](iter(lots))
         with pytest.warns(UserWarning, match="called directly"):
             self.check(fresh, "called directly")
@@ -191,7 +191,7 @@ class TestStepsByHand:
         with pytest.raises(KeyboardInterrupt):
             fresh.fit(*data, epochs=1, verbose=0)
         assert (fresh.ledger.updates, int(fresh.update_count)) == (2, 2)
-        assert fresh.privacy_statement().startswith("Training satisfies")
+        assert fresh.privacy_statement().startswith("1. Training satisfies")
         made[-1](iter(lots))
         with pytest.warns(UserWarning, match="called directly"):
             self.check(fresh, "called directly")

@@ -8,11 +8,13 @@ said here follows from the ledger alone, so that `tfdpnorm-epsilon --ledger=...`
 from __future__ import annotations
 
 import datetime
+import itertools
 import math
 import os
 
 from tfdpnorm import arguments
 from tfdpnorm.privacy import epsilons, statement_details
+from tfdpnorm.privacy.added_delta import rounding_loss
 from tfdpnorm.privacy.figures import Figures, person_figures
 from tfdpnorm.privacy.ledger import PrivacyLedger
 from tfdpnorm.privacy.rounding import ceil_text
@@ -23,7 +25,7 @@ _UNCONFIRMED = "Unconfirmed: that the settings were not chosen using the private
 _CHOSEN = (
     "Settings were chosen using the private data, and epsilon does not cover what that reveals."
 )
-_VERIFIED = {"verified_from_graph", "computed_per_example"}
+_VERIFIED = {"verified_from_graph", "computed_per_example", "one_release"}
 
 
 def privacy_statement(ledger: PrivacyLedger, weights: str | None = None) -> str:
@@ -44,18 +46,24 @@ def privacy_statement(ledger: PrivacyLedger, weights: str | None = None) -> str:
         ValueError: if `ledger` is not a `PrivacyLedger`.
     """
     arguments.instance("ledger", ledger, PrivacyLedger)
+    last = [how_to_check(ledger), _made(ledger, weights), _responsible(ledger)]
     if ledger.guarantee_holds:
         figures, person = Figures(ledger), person_figures(ledger)
-        lines = _guaranteed(ledger, figures, person)
+        lines = _numbered([*_guaranteed(ledger, figures, person), *last])
         sections = statement_details.of_guarantee(ledger, figures, person)
     else:
-        lines = _not_guaranteed(ledger)
+        lines = [*_not_guaranteed(ledger), *last]
         sections = statement_details.without_guarantee(ledger)
-    lines += [how_to_check(ledger), _made(ledger, weights), _responsible(ledger)]
     sections["Provenance"] = statement_details.provenance(ledger, weights)
     for heading, items in sections.items():
         lines += ["", heading, *map(item, items)]
     return "\n".join(lines)
+
+
+def _numbered(lines):
+    """The lines with their numbers, which docs/privacy_statement.md explains; not items below."""
+    numbers = itertools.count(1)
+    return [line if line == item(line[2:]) else f"{next(numbers)}. {line}" for line in lines]
 
 
 def first_line(ledger, figures):
@@ -83,8 +91,17 @@ def first_line(ledger, figures):
     return (
         f"Training{of_search} satisfies (epsilon, delta)-differential privacy with epsilon = "
         f"{ceil_text(figures.epsilon)} (rounded up) and delta = {ledger.plan.delta!r}, for any "
-        f"{whom}, on the conditions below.{_of_settings(ledger)}"
+        f"{whom}, on the conditions below.{_of_rounding(ledger, figures)}{_of_settings(ledger)}"
     )
+
+
+def _of_rounding(ledger, figures):
+    """A sentence on what the accountant's figures leave out; the details say for what."""
+    more = rounding_loss(ledger)[0] if ledger.settings.get("noise_grid") else 0.0
+    parts = [f"{ceil_text(more, 2)} to epsilon"] if more else []
+    if figures.added:
+        parts.append(f"{ceil_text(sum(figures.added.values()), 2)} to delta")
+    return f" Rounding and large batches add at most {' and '.join(parts)}." if parts else ""
 
 
 def _of_settings(ledger):
@@ -237,6 +254,8 @@ def _relies_on(ledger, unit):
         settings += "covered"
     elif ledger.state.search is None:
         settings += " (not declared by the data holder)" if used is None else " (as declared)"
+    if "initial_weights_not_fresh" in known:
+        settings += "; initial weights, which were not fresh, that no private data trained"
     return (
         f"What it relies on: {drawn}a noise key that stays secret; a gradient of each {unit.one} "
         f"that depends on no other {unit.one} {how}; {settings}; and correct software and hardware."

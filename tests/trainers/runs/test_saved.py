@@ -37,7 +37,7 @@ def test_the_average_is_saved_beside_the_model(tiny_spec, tiny_data, tmp_path):
         right = loaded.predict(tiny_data.test_x, verbose=0).argmax(1) == tiny_data.test_y
         assert 100 * right.mean() == pytest.approx(record[name], abs=1e-3)
         statement = path.with_suffix(".txt").read_text()
-        assert statement.startswith("Training satisfies") and "elsewhere" not in statement
+        assert statement.startswith("1. Training satisfies") and "elsewhere" not in statement
     assert place.read_bytes() != average.read_bytes()
 
 

@@ -97,7 +97,7 @@ def with_tables():
 def test_the_statement_says_that_it_is_verified():
     statement = fitted(made(around(layers.LayerNormalization())))
     assert "verified from the graph of the step, for physical batches of 8 rows" in statement
-    assert statement.startswith("Training satisfies")
+    assert statement.startswith("1. Training satisfies")
 
 
 @pytest.mark.slow_cases("position_embedding")
