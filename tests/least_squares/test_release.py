@@ -9,11 +9,12 @@ from tensorflow import keras
 
 import tfdpnorm
 from tests.each import each
+from tests.statements import summary
 from tfdpnorm import PrivacyBudget, private_least_squares
 from tfdpnorm.noise.gaussian import GaussianNoise
 from tfdpnorm.noise.grid import grid_width
 from tfdpnorm.privacy import BudgetExhaustedError, read_ledger
-from tfdpnorm.privacy.entries import Updates
+from tfdpnorm.privacy.entries import Declaration, Updates
 
 D, CLASSES, DELTA = 12, 3, 1e-5
 BUDGET = PrivacyBudget(1.0, DELTA)
@@ -174,6 +175,16 @@ def test_the_statement_says_what_was_released(data):
     ):
         assert part in text, part
     assert "NO GUARANTEE" not in text
+
+
+def test_the_statement_speaks_of_one_release_and_of_who_declared_what(data):
+    declared = Declaration("Jane Doe", settings_used_private_data=False)
+    text = released(data, declaration=declared).privacy_statement()
+    assert text.startswith("1. The release satisfies") and "Responsible person: Jane Doe" in text
+    lines = "\n".join(summary(text))
+    for word in ("update", "gradient", "batch", "metric", "Unconfirmed"):
+        assert word not in lines, word
+    assert "clipped gradients" not in text
 
 
 def test_a_seed_and_no_noise_have_no_guarantee(data):

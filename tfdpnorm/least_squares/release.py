@@ -23,7 +23,7 @@ from tfdpnorm.privacy import (
     statement_json,
 )
 from tfdpnorm.privacy.caveats import caveat
-from tfdpnorm.privacy.entries import Updates
+from tfdpnorm.privacy.entries import Declaration, Updates
 from tfdpnorm.privacy.metadata import write_metadata
 from tfdpnorm.privacy.phases import caveats_of_phases
 from tfdpnorm.training.provenance import Provenance
@@ -140,6 +140,7 @@ def private_least_squares(
     insecure_seed: int | None = None,
     after: PrivacyLedger | str | os.PathLike | None = None,
     ledger_file: str | os.PathLike | None = None,
+    declaration: Declaration | None = None,
 ) -> LeastSquaresHead:
     """Solves for a linear head on fixed features by one noisy release of X'X and X'Y.
 
@@ -182,6 +183,8 @@ def private_least_squares(
         ledger_file: Path of a file, which must not be there yet, for the ledger; it is written
             before the noise is drawn, and stays open until `head.ledger.close()`. None keeps the
             ledger in memory.
+        declaration: `tfdpnorm.privacy.Declaration`: who is responsible, and how the settings were
+            found, for the statement.
 
     Returns:
         `LeastSquaresHead`.
@@ -208,6 +211,8 @@ def private_least_squares(
     """
     features, labels, coding = _checked_data(features, labels, num_classes, target_norm_clip)
     settings = _checked_settings(l2_norm_clip, gram_share, ridge)
+    if declaration is not None:
+        arguments.instance("declaration", declaration, Declaration)
     reasons = _reasons(insecure_seed)
     noise = GaussianNoise(insecure_seed, noise_generator)
     l2_norm_clip, gram_share, ridge = settings
@@ -230,6 +235,8 @@ def private_least_squares(
     if not complete:
         warnings.warn(_INCOMPLETE, PrivacyWarning, stacklevel=2)
     ledger = _opened(ledger_file, plan, products, noise)
+    if declaration is not None:
+        ledger.record(declaration)
     ledger.record(Updates(1))  # Spent from here on, whatever becomes of the noise.
     stddev = plan.noise_multiplier * SENSITIVITY * (1 + products.rounding(count))
     gram, cross = products.matrices(_noised(total, stddev, noise))

@@ -18,7 +18,7 @@ from tfdpnorm.privacy.added_delta import rounding_loss
 from tfdpnorm.privacy.figures import Figures, person_figures
 from tfdpnorm.privacy.ledger import PrivacyLedger
 from tfdpnorm.privacy.rounding import ceil_text
-from tfdpnorm.privacy.words import at_most, counted, item, percent, unit_of
+from tfdpnorm.privacy.words import at_most, counted, item, manner_of, percent, unit_of
 
 NOT_GIVEN = "not given"
 _UNCONFIRMED = "Unconfirmed: that the settings were not chosen using the private data."
@@ -89,9 +89,10 @@ def first_line(ledger, figures):
         owner = ", who owns at most one" if ledger.most_rows_per_person == 1 else " with several"
         whom = f"one example (a person{owner}: see below)"
     return (
-        f"Training{of_search} satisfies (epsilon, delta)-differential privacy with epsilon = "
-        f"{ceil_text(figures.epsilon)} (rounded up) and delta = {ledger.plan.delta!r}, for any "
-        f"{whom}, on the conditions below.{_of_rounding(ledger, figures)}{_of_settings(ledger)}"
+        f"{manner_of(ledger).it}{of_search} satisfies (epsilon, delta)-differential privacy with "
+        f"epsilon = {ceil_text(figures.epsilon)} (rounded up) and delta = {ledger.plan.delta!r}, "
+        f"for any {whom}, on the conditions below.{_of_rounding(ledger, figures)}"
+        f"{_of_settings(ledger)}"
     )
 
 
@@ -101,7 +102,8 @@ def _of_rounding(ledger, figures):
     parts = [f"{ceil_text(more, 2)} to epsilon"] if more else []
     if figures.added:
         parts.append(f"{ceil_text(sum(figures.added.values()), 2)} to delta")
-    return f" Rounding and large batches add at most {' and '.join(parts)}." if parts else ""
+    what = "Rounding adds" if ledger.plan.sampling_rate == 1 else "Rounding and large batches add"
+    return f" {what} at most {' and '.join(parts)}." if parts else ""
 
 
 def _of_settings(ledger):
@@ -204,7 +206,7 @@ def _published(ledger):
     elif search is not None:
         first = "the weights after every update of all trials of the search, their noisy scores"
     else:
-        first = "the model, with its weights after every update, including the released ones"
+        first = manner_of(ledger).published
     also = "this statement" if ledger.stated_file is None else "this statement, and the ledger"
     return (
         f"What may be published: without weakening the guarantee, {first}; every function of them "
@@ -218,11 +220,11 @@ def _secret(ledger):
     others = ""
     if search is not None and not search.is_composed:
         others = "the other trials, their scores and their number; "
+    manner = manner_of(ledger)
     return (
-        "What must stay secret, or be deleted: the training data; the loss and the metrics that "
-        f"training printed or logged, which have no noise; {others}and the memory of the process: "
-        "the noise key, the members of the sampled batches, exact sums and exact gradients. The "
-        "noise key was never written to disk."
+        f"What must stay secret, or be deleted: the training data; {manner.without_noise}{others}"
+        f"and the memory of the process: {manner.in_memory}. The noise key was never written to "
+        "disk."
     )
 
 
@@ -233,9 +235,11 @@ def _counted(ledger):
         search += f' (on how the settings were found, the data holder states: "{declared}")'
     elif state.search is None:
         search += " (on how the settings were found, the data holder states nothing)"
+    metrics = "the loss and the metrics that training printed or logged; "
+    metrics = metrics if manner_of(ledger).without_noise else ""
     return (
-        f"What was counted: {counted(ledger)}. What was not: {search}; the loss and the metrics "
-        "that training printed or logged; and everything else computed from private data "
+        f"What was counted: {counted(ledger)}. What was not: {search}; {metrics}and everything "
+        "else computed from private data "
         f"{'' if state.search is None else 'outside of the search '}(see Not covered)."
     )
 
@@ -257,8 +261,9 @@ def _relies_on(ledger, unit):
     if "initial_weights_not_fresh" in known:
         settings += "; initial weights, which were not fresh, that no private data trained"
     return (
-        f"What it relies on: {drawn}a noise key that stays secret; a gradient of each {unit.one} "
-        f"that depends on no other {unit.one} {how}; {settings}; and correct software and hardware."
+        f"What it relies on: {drawn}a noise key that stays secret; "
+        f"{manner_of(ledger).contribution} of each {unit.one} that depends on no other {unit.one} "
+        f"{how}; {settings}; and correct software and hardware."
     )
 
 

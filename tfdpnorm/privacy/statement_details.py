@@ -3,7 +3,7 @@
 from tfdpnorm.privacy import statement_limits, statement_mechanism
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.privacy.software import software
-from tfdpnorm.privacy.words import at_most, number, unit_of
+from tfdpnorm.privacy.words import at_most, manner_of, number, unit_of
 
 
 def of_guarantee(ledger, figures, person):
@@ -150,7 +150,8 @@ def _stopped_early(ledger, figures, person):
 def _unit(ledger):
     unit, rows = unit_of(ledger), ledger.most_rows_per_person
     return [
-        f"Unit: {unit.neighbours}, of {ledger.plan.num_examples} {unit.protected}.",
+        f"Unit: {unit.neighbours}, of {ledger.plan.num_examples} "
+        f"{unit.many if ledger.unit == 'person' else unit.protected}.",
         *(
             []
             if rows is None
@@ -164,9 +165,8 @@ def _unit(ledger):
 
 def _released(ledger):
     return [
-        "Covers: the weights after every update, including the released ones, and every function "
-        "of them that does not use the private data again (predictions, averages, exported models, "
-        "the state of the optimizer).",
+        f"Covers: {manner_of(ledger).published}, and every function of them that does not use the "
+        "private data again (predictions, averages, exported models, the state of the optimizer).",
         "The ledger holds the settings, the counts above and noisy answers; nothing else depends "
         "on the private data.",
         *_validation(ledger),

@@ -2,7 +2,7 @@
 
 from tfdpnorm.privacy.added_delta import GRID_NUMBERS, rounding_loss
 from tfdpnorm.privacy.rounding import ceil_text
-from tfdpnorm.privacy.words import number, unit_of
+from tfdpnorm.privacy.words import manner_of, number, unit_of
 
 _GENERATORS = {
     "openssl": "The noise generator is cryptographic: that of OpenSSL, seeded by the operating "
@@ -22,7 +22,8 @@ _LEFT_OUT = (
     "were printed or logged, and every choice based on them: a stopping time, a checkpoint, a "
     "learning rate.",
     "All other inputs of the run that were computed from private data: preprocessing, a "
-    "vocabulary, sample weights or class weights, initial weights, the choice of examples.",
+    "vocabulary, sample weights or class weights, initial weights, the choice of the examples to "
+    "train on.",
 )
 _VALIDATION = (
     "Private validation data that guided a choice: this epsilon does not protect its examples."
@@ -54,7 +55,7 @@ def threats(ledger):
             "unless the program was given the owners and checked them."
         )
     return [
-        "Attacker: sees the weights after every update, this statement and the ledger, and knows "
+        f"Attacker: sees {manner_of(ledger).weights}, this statement and the ledger, and knows "
         f"the code, all settings and all other {unit_of(ledger).many}.",
         "It is assumed that the attacker does not learn the secrets of the run: the noise key, the "
         "members and slots of the sampled batches, exact sums, gradients and metrics, and the rest "

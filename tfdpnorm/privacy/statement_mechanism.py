@@ -2,7 +2,7 @@
 
 from tfdpnorm.privacy import epsilons
 from tfdpnorm.privacy.rounding import ceil_text
-from tfdpnorm.privacy.words import number, unit_of
+from tfdpnorm.privacy.words import manner_of, number, unit_of
 
 _ACCOUNTANTS = {
     "rdp": "Renyi differential privacy (RDP)",
@@ -32,8 +32,7 @@ def mechanism(ledger):
             "of their rows, clipped once"
         )
     return [
-        f"DP-SGD (Abadi et al. 2016): each update releases the sum of clipped gradients of a "
-        f"random batch, with Gaussian noise. Planned: {number(plan.steps, 'update')}.",
+        f"{manner_of(ledger).mechanism} Planned: {number(plan.steps, manner_of(ledger).counted)}.",
         f"Sampling: {sampling}.",
         f"Noise and clipping: noise multiplier z = {plan.noise_multiplier!r}, l2 clipping norm C = "
         f"{plan.l2_norm_clip!r}.",

@@ -42,6 +42,59 @@ def unit_of(ledger):
     return UNITS[ledger.unit]
 
 
+class Manner(NamedTuple):
+    """What a run did with the private data, in words.
+
+    Attributes:
+        it: The run, as the subject of a sentence.
+        published: What it released.
+        weights: The same, as an attacker sees it.
+        without_noise: What it may have printed without noise, and "; ", or "".
+        in_memory: What the memory of the process held.
+        contribution: What is clipped of each of the protected, before "of each example".
+        mechanism: How noise was added.
+        counted: A noun for what is counted, before its number is known.
+    """
+
+    it: str
+    published: str
+    weights: str
+    without_noise: str
+    in_memory: str
+    contribution: str
+    mechanism: str
+    counted: str
+
+
+_TRAINING = Manner(
+    "Training",
+    "the model, with its weights after every update, including the released ones",
+    "the weights after every update",
+    "the loss and the metrics that training printed or logged, which have no noise; ",
+    "the noise key, the members of the sampled batches, exact sums and exact gradients",
+    "a gradient",
+    "DP-SGD (Abadi et al. 2016): each update releases the sum of clipped gradients of a random "
+    "batch, with Gaussian noise.",
+    "update",
+)
+_ONE_RELEASE = Manner(
+    "The release",
+    "the model, and the noisy sum that its weights are a function of",
+    "the noisy sum",
+    "",
+    "the noise key and the exact sum",
+    "a contribution",
+    "Gaussian mechanism: one sum of contributions of bounded norm, with Gaussian noise.",
+    "release",
+)
+
+
+def manner_of(ledger):
+    """Returns the `Manner` of a `PrivacyLedger`."""
+    is_one_release = any(each.code == "one_release" for each in ledger.state.caveats)
+    return _ONE_RELEASE if is_one_release else _TRAINING
+
+
 def number(count, noun):
     """A count with its noun, such as "1 update" and "2 updates"."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
@@ -69,7 +122,9 @@ def counted(ledger):
     if state.search is not None:
         return f"the search that chose this model ({state.search.in_words}), with all its updates"
     updates = plan.steps if state.is_held_to_plan else state.updates
-    parts = [number(updates, "update") + " of the weights"]
+    manner = manner_of(ledger)
+    of = " of the weights" if manner is _TRAINING else ""
+    parts = [number(updates, manner.counted) + of]
     if state.lost_updates:
         parts.append(f"{state.lost_updates} of them lost in crashes")
     if plan.statistics_queries:
