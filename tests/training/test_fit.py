@@ -218,9 +218,10 @@ class TestUnknownSampling:
         assert history["epsilon"] == [math.inf]
         assert trained.privacy_statement().startswith("NO GUARANTEE")
 
-    def test_train_on_batch_voids_it_too(self, build, private, data, cross_entropy):
+    @pytest.mark.parametrize("eager", [True, False])
+    def test_train_on_batch_voids_it_too(self, build, private, data, cross_entropy, eager):
         trained = private(build(), steps=1)
-        trained.compile("sgd", cross_entropy, run_eagerly=True)
+        trained.compile("sgd", cross_entropy, run_eagerly=eager)
         with pytest.warns(UserWarning, match="No privacy guarantee"):
             trained.train_on_batch(data[0][:5], data[1][:5])
         statement = trained.privacy_statement()  # Eager steps have no guarantee either.

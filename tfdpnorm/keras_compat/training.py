@@ -22,6 +22,7 @@ Private parts of Keras 2:
 import contextlib
 import json
 import os
+import types
 from collections.abc import Mapping
 
 import tensorflow as tf
@@ -119,6 +120,16 @@ def _steps(model):
         return tf.nest.pack_sequence_as(logs, last[1:])
 
     return one if model.steps_per_execution == 1 else several
+
+
+def repeatable(iterator):
+    """The one batch of `train_on_batch` of Keras 3, a generator, as an iterator of tf.data.
+
+    Each trace of a graph would take the generator's only batch.
+    """
+    if not isinstance(iterator, types.GeneratorType):
+        return iterator
+    return iter(tf.data.Dataset.from_tensors(next(iterator)))
 
 
 def is_validation_of_fit(arguments):

@@ -5,7 +5,11 @@ import contextlib
 import tensorflow as tf
 
 from tfdpnorm.keras_compat.graphs import as_written
-from tfdpnorm.keras_compat.training import exchanged_steps_per_execution, steps_per_execution
+from tfdpnorm.keras_compat.training import (
+    exchanged_steps_per_execution,
+    repeatable,
+    steps_per_execution,
+)
 from tfdpnorm.privacy.entries import Updates
 
 
@@ -99,6 +103,7 @@ def announced_in_ledger(train_function, private, epsilon_metric):
 
     def recorded(iterator):
         with private.session.batches.execution(iterator):
+            iterator = repeatable(iterator)
             # A model that is rejected here has spent nothing.
             private.independence_checks.trace(train_function, iterator)
             # The plan may end within an execution of several steps.
