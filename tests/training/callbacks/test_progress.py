@@ -65,7 +65,7 @@ class TestProgress:
         numbers = [int(re.match(r"update (\d+) of 6, ", line)[1]) for line in lines]
         assert numbers == [1, 2, 3, 4, 5, 6, 6]
         assert "val_accuracy" in lines[-1] and "examples/s" in lines[-1] and "in all" in lines[-1]
-        spent = [float(re.search(r"epsilon (\S+) of", line)[1]) for line in lines]
+        spent = [float(re.search(r"epsilon at most (\S+) of", line)[1]) for line in lines]
         assert spent == sorted(spent) and spent[-1] == pytest.approx(private.ledger.epsilon(), 1e-3)
         assert spent[-1] >= private.ledger.epsilon()
 

@@ -115,6 +115,13 @@ def test_a_resumed_run_charges_what_was_lost(start, data, tmp_path):
         again.fit(*data, verbose=0)
 
 
+def test_a_resumed_run_says_where_it_continues(start, crashed, data, tmp_path, capsys):
+    crashed(tmp_path, 8)
+    start(tmp_path, resume=True).fit(*data, verbose=2)
+    said = f"Resumed {tmp_path}: 8 of 12 updates are spent, 2 of them lost in crashes."
+    assert said in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(("steps", "every"), [(12, 1), (100, 2), (149, 2), (1000, 20)])
 def test_a_fiftieth_of_the_plan_lies_between_checkpoints(start, tmp_path, data, steps, every):
     private = start(tmp_path, steps=steps, checkpoint_every=None)

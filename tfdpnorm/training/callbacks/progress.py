@@ -24,7 +24,7 @@ class Progress(keras.callbacks.Callback):
 
         verifying and tracing the update of 11 layers
         first update after 4 s
-        update 120 of 400, epsilon 1.64 of 3, private_val_accuracy 0.912, 810 examples/s, 85 s left
+        update 120 of 400, epsilon at most 1.64 of 3, val_accuracy 0.912, 810 examples/s, 85 s left
 
     It shows no loss and no metric of training examples, which no guarantee covers. Examples per
     second are those expected, so that they tell nothing of how many were drawn; they leave out what
@@ -70,7 +70,8 @@ class Progress(keras.callbacks.Callback):
         plan, ledger = self.model.plan, self.model.ledger
         parts = [f"update {ledger.state.updates:,} of {plan.steps:,}"]
         if ledger.guarantee_holds and self._whole is not None:
-            parts.append(f"epsilon {ceil_text(ledger.epsilon())} of {ceil_text(self._whole)}")
+            spent, whole = ceil_text(ledger.epsilon()), ceil_text(self._whole)
+            parts.append(f"epsilon at most {spent} of {whole}")
         else:
             parts.append("NO GUARANTEE")
         parts += [f"{name} {float(value):.3f}" for name, value in self._validation.items()]

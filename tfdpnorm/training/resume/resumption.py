@@ -176,7 +176,16 @@ class Checkpointing(keras.callbacks.Callback):
             steps = self.params.get("steps")
             if steps and self._private.ledger.state.position % steps:
                 self._rates = [rate.numpy() for rate in rate_variables(self._private.optimizer)]
+            if self.params.get("verbose"):
+                print(self._where())
         self._save()
+
+    def _where(self):
+        state = self._private.ledger.state
+        return (
+            f"Resumed {self._folder.path}: {state.updates} of {state.plan.steps} updates are "
+            f"spent, {state.lost_updates} of them lost in crashes."
+        )
 
     def on_epoch_begin(self, epoch, logs=None):
         # A scheduler, which is called before, has set the rate for this epoch already.
