@@ -50,7 +50,7 @@ def test_the_searched_cell_of_the_same_budget_is_in_brackets(dataset, experiment
         for n, e, accuracy in ((network, 3.0, 93.0), (network, 1.0, 10.0), (other, 3.0, 20.0))
     ]
     row = defaults_text(own, tuned).splitlines()[-1]
-    expected = f"| {dataset} | layer | sgd |  | 91.00 +- 1.41 (2 runs) [93.00 (1 run)] |  |"
+    expected = f"| {dataset} | layer | sgd |  | 91.00 +- 1.41 (2 runs) [93.00 (1 run): -2.0] |  |"
     assert row == expected
 
 
