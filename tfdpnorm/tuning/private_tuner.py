@@ -26,6 +26,7 @@ from tfdpnorm.tuning.hypermodel import (
     PrivateHyperModel,
     SearchTrial,
     StopAfterEpochs,
+    check_fit_arguments,
     check_trial_callbacks,
     checked_settings,
 )
@@ -117,15 +118,17 @@ class PrivateTuner(keras_tuner.Tuner):
             callbacks: Keras callbacks; each trial gets copies of them. Keras' own that write files
                 are rejected where only the winner may be released.
             verbose: 0 to say nothing. Scores are never shown.
-            **fit_arguments: Further arguments of `PrivateModel.fit`.
+            **fit_arguments: Of `PrivateModel.fit`: `class_weight`, `epochs`, `sample_weight` and
+                `steps_per_epoch`.
 
         Raises:
-            ValueError: if a validation example is a training example, the folder holds another
-                search or one of other rows, or a callback asks private questions of its own or
-                writes trials down.
+            ValueError: for other arguments, if a validation example is a training example, the
+                folder holds another search or one of other rows, or a callback asks private
+                questions of its own or writes trials down.
             BlockingIOError: if another process runs this search, or, in Keras Tuner's distributed
                 mode, the same trial.
         """
+        check_fit_arguments(fit_arguments, type(self).__name__)
         self._callbacks = validations_first(callbacks)
         check_trial_callbacks(self._callbacks, is_composed=self.search_plan.is_composed)
         self._say = print if verbose else lambda text: None
