@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfdpnorm import arguments
 from tfdpnorm.gradients import Clipping
+from tfdpnorm.independence import check_known_layers
 from tfdpnorm.independence.examples import input_specs
 from tfdpnorm.keras_compat.models import complete_build, sublayers
 from tfdpnorm.layers import PublicMomentsLayer, RandomCropAndFlip
@@ -145,6 +146,7 @@ def suggest(
 
     Raises:
         ValueError: for a model that is not built or has no kernels, and as `make_plan` does.
+        PrivacyError: for layers that private training rejects, such as `BatchNormalization`.
 
     Example::
 
@@ -157,6 +159,7 @@ def suggest(
         raise ValueError(
             "The model has no weights yet. Call it on a batch, or model.build(shape), first."
         )
+    check_known_layers(model, will_be_proved=True)
     suggested = suggest_plan(
         budget=budget,
         num_examples=num_examples,
