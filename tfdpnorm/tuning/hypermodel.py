@@ -36,8 +36,8 @@ _OF_THE_SEARCH = (
     "run_dir",
 )
 _LOT = ("num_examples", "expected_batch_size", "steps")
-_OF_PLAN = (*_LOT, "l2_norm_clip", "statistics_budget_share")
-_OF_FIT = ("class_weight", "epochs", "sample_weight", "steps_per_epoch")
+_OF_PLAN = (*_LOT, "l2_norm_clip", "most_per_person", "statistics_budget_share")
+_OF_FIT = ("class_weight", "epochs", "person", "sample_weight", "steps_per_epoch")
 _ELSEWHERE = {
     "batch_size": "The settings hold expected_batch_size.",
     "validation_is_public": "Pass it to the tuner instead: {tuner}(..., validation_is_public=...).",
@@ -192,7 +192,7 @@ def checked_settings(settings):
             f"The settings contain {', '.join(own)}, which the search decides. Remove them, and "
             "give the budget of the whole search to the tuner."
         )
-    known = {*_OF_PLAN, *inspect.signature(make_private).parameters} - {"model", "plan"}
+    known = {*_OF_PLAN, *inspect.signature(make_private).parameters} - {"model", "plan", "epochs"}
     unknown = [name for name in settings if name not in known]
     missing = [name for name in (*_LOT, "l2_norm_clip") if name not in settings]
     if unknown or missing:

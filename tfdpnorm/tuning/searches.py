@@ -43,13 +43,15 @@ class PrivateRandomSearch(PrivateTuner):
 
     Privacy:
         The budget holds for each training example, and, unless they are public, for each validation
-        example, which the noisy scores protect. It presumes that no one learns how many trials
-        there were, or anything of those that lost: what is in the folder besides `winner/` is not
-        for release. A trial that fails counts as one that ends with the lowest score. If no trial
-        was drawn, which the Poisson distribution does with probability exp(-expected_trials), there
-        is no winner. A search that was killed is resumed by the same program; there is no winner
-        before its last trial. A trial that was cut short continues with the updates that are left:
-        it presumes that neither data nor settings decide when a process dies.
+        example, which the noisy scores protect. With `most_per_person` in the settings it holds for
+        each person, and the validation examples have to be public. It presumes that no one learns
+        how many trials there were, or anything of those that lost: what is in the folder besides
+        `winner/` is not for release. A trial that fails counts as one that ends with the lowest
+        score. If no trial was drawn, which the Poisson distribution does with probability
+        exp(-expected_trials), there is no winner. A search that was killed is resumed by the same
+        program; there is no winner before its last trial. A trial that was cut short continues with
+        the updates that are left: it presumes that neither data nor settings decide when a process
+        dies.
 
     Args:
         hypermodel: `PrivateHyperModel`, or a function from hyperparameters to a compiled Keras
