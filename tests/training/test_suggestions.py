@@ -318,7 +318,8 @@ class TestWarns:
         hidden = keras.layers.Dropout(0.5, name="drop")(keras.layers.Dense(8)(inputs))
         model = keras.Model(inputs, keras.layers.Dense(3)(hidden))
         (found,) = self.compiled(keras.optimizers.SGD(1e-9), model)
-        assert "drop (0.5)" in found and "learning rate of 1e-09" in found
+        assert "drop (0.5)" in found and "remove the layer" in found
+        assert "learning rate of 1e-09" in found and 'suggested_optimizer(private, "sgd")' in found
 
     ROWS = np.random.default_rng(0).normal(size=(64, 4)).astype("float32")
 

@@ -100,8 +100,9 @@ def check_batch_size(batch_size, plan):
     if batch_size is not None and batch_size != plan.expected_batch_size:
         raise ValueError(
             f"Expected batch_size={plan.expected_batch_size:g}, the expected_batch_size of the "
-            f"plan, or None, got {batch_size!r}. Set expected_batch_size of make_plan() instead; "
-            "physical_batch_size of make_private() bounds the memory."
+            f"plan, or None, got {batch_size!r}. Leave it out. For other batches, pass "
+            "expected_batch_size to make_plan() or suggest(); physical_batch_size of "
+            "make_private() bounds the memory."
         )
 
 
