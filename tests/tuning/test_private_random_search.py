@@ -229,7 +229,7 @@ def test_a_killed_search_goes_on_with_the_same_trials(tuner, run, draw, tmp_path
         run(tuner(FakeHyperModel(killed)))
     first = ledger_of(tmp_path)
     assert first.state.trials == (0, 1, 2) and not first.state.is_finished
-    with pytest.raises(ValueError, match="it is still running"):
+    with pytest.raises(ValueError, match="The search has not ended"):
         tuner().get_best_models()
     made = run(tuner())
     assert (

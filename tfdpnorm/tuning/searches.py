@@ -149,14 +149,16 @@ class PrivateRandomSearch(PrivateTuner):
                 f"Only the best trial can be requested, got {asked}: the epsilon of the search "
                 "covers the release of that trial only. Use ComposedSearch to release all."
             )
-        trials = self.get_best_trials()
-        if not (self._folder.has_ended and self._folder.winner.exists()):
+        if not self._folder.has_ended:
+            raise PrivacyError("The search has not ended. Call search() again until it ends.")
+        if not self._folder.winner.exists():
+            cause = "every trial failed" if self.oracle.trials else "it drew no trials"
             raise PrivacyError(
-                "The search has no result: it is still running, drew no trials, or every trial "
-                "failed. Call search() until it ends. The epsilon also covers learning that there "
-                "is no result."
+                f"The search has ended without a result, since {cause}. Its budget is spent, and "
+                "its epsilon covers learning this; a new search on the same data costs its budget "
+                "in addition. More expected_trials make a search without trials less likely."
             )
-        return trials[0]
+        return self.get_best_trials()[0]
 
 
 class ComposedSearch(PrivateTuner):
