@@ -172,6 +172,7 @@ def suggest(
     views, of_views = _views(model, plan.most_per_person)
     public_batch, of_public = _public_batch(model)
     rows, of_rows = _physical_batch_size(model, plan, views)
+    per_example = "views" if plan.most_per_person is None else "most_per_person"
     return Suggestion(
         plan=plan,
         clipping=Clipping(),
@@ -187,7 +188,7 @@ def suggest(
             "public_batch": of_public,
             "learning_rate": "from the noise and the sizes of the weights, with cosine decay to 0",
             "physical_batch_size": of_rows,
-            "passes": "updates x batch x views; divided by the rows a second, the time",
+            "passes": f"updates x batch x {per_example}; divided by the rows a second, the time",
         },
     )
 
