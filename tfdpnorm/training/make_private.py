@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tensorflow import keras
 
 from tfdpnorm import arguments
-from tfdpnorm.choices import AUTO
+from tfdpnorm.choices import AUTO, BATCH_NORMS
 from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.gradients import Clipping
 from tfdpnorm.gradients.contributions.row_sums import sums_on_cpu
@@ -351,10 +351,11 @@ def _converted(model, convert, public):
     # Not above: conversion is a room of its own, which most trainings do not enter.
     from tfdpnorm.convert.convert import OPTIONS, convert_model
 
-    given = {"batch_norm": convert} if isinstance(convert, str) else convert
+    if isinstance(convert, str):
+        convert = {"batch_norm": arguments.choice("convert", convert, BATCH_NORMS)}
     given = arguments.instance(
         "convert",
-        given,
+        convert,
         dict,
         remedy='Pass "public_batch", or {"batch_norm": "group", "scale_norm": True}.',
     )

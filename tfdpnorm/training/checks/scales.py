@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.errors import PrivacyWarning
+from tfdpnorm.errors import PrivacyWarning, level_of_caller
 from tfdpnorm.keras_compat.models import sublayers, symbolic_inputs
 
 _REMEDY = (
@@ -33,7 +33,7 @@ def warn_of_unscaled_images(model, x):
             f"The images are whole numbers ({whole[0]}), and no layer scales them: pixels from 0 "
             f"to 255 train badly. {_REMEDY}",
             PrivacyWarning,
-            stacklevel=5,
+            stacklevel=level_of_caller(),
         )
 
 
@@ -55,7 +55,7 @@ def warn_of_large_images(model, inputs):
             f"scales them: pixels from 0 to 255 train badly. {_REMEDY} This message depends on the "
             "private data; keep it with them.",
             PrivacyWarning,
-            stacklevel=5,
+            stacklevel=level_of_caller(),
         )
 
 
@@ -105,5 +105,5 @@ def warn_of_other_scale(public, private):
             "mean square), as with 0..255 compared with 0..1: bring both to one scale. This "
             "message depends on the private data; keep it with them.",
             PrivacyWarning,
-            stacklevel=6,
+            stacklevel=level_of_caller(),
         )
