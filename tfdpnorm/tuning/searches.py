@@ -149,6 +149,7 @@ class PrivateRandomSearch(PrivateTuner):
                 f"Only the best trial can be requested, got {asked}: the epsilon of the search "
                 "covers the release of that trial only. Use ComposedSearch to release all."
             )
+        trials = self.get_best_trials()  # Rejects a worker, whose oracle has none.
         if not self._folder.has_ended:
             raise PrivacyError("The search has not ended. Call search() again until it ends.")
         if not self._folder.winner.exists():
@@ -158,7 +159,7 @@ class PrivateRandomSearch(PrivateTuner):
                 "its epsilon covers learning this; a new search on the same data costs its budget "
                 "in addition. More expected_trials make a search without trials less likely."
             )
-        return self.get_best_trials()[0]
+        return trials[0]
 
 
 class ComposedSearch(PrivateTuner):
