@@ -352,7 +352,7 @@ class TestData:
     @pytest.mark.parametrize(
         ("argument", "remedy"),
         [
-            ({"batch_size": 8}, "expected_batch_size of make_plan"),
+            ({"batch_size": 8}, "expected_batch_size to make_plan"),
             ({"class_weight": {0: 2.0}}, "weight for each class in the targets.* others"),
             ({"class_weight": {1: 2.0, 2: 1.0}}, "a number for each class 0, 1"),
             ({"class_weight": "balanced"}, "a number for each class 0, 1"),
