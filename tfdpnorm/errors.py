@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import pathlib
+
+_LIBRARY = str(pathlib.Path(__file__).parent)
+
 
 class PrivacyError(ValueError):
     """The guarantee would not hold, or cannot be verified or accounted for.
@@ -33,3 +38,11 @@ class PrivacyWarning(UserWarning):
             warnings.simplefilter("error", tfdpnorm.PrivacyWarning)  # raise it
             private = tfdpnorm.make_private(model, plan, public_batch=public_rows)
     """
+
+
+def level_of_caller() -> int:
+    """Returns the `stacklevel` with which a warning shows the line that called this library."""
+    frame, level = inspect.currentframe().f_back, 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_LIBRARY):
+        frame, level = frame.f_back, level + 1
+    return level

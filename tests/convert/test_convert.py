@@ -420,7 +420,7 @@ def test_the_remedy_is_named_and_wrong_arguments_are_rejected():
     model = convolutional()
     with pytest.raises(ValueError, match=r'make_private\(\.\.\., convert="public_batch"\)'):
         make(model, rows_for(model))
-    with pytest.raises(ValueError, match="Expected batch_norm to be one of"):
+    with pytest.raises(ValueError, match="Expected convert to be one of"):
         make(model, rows_for(model), convert="batch")
     with pytest.raises(ValueError, match="Expected convert to have arguments of convert_model"):
         make(model, rows_for(model), convert={"norm": "group"})
@@ -512,6 +512,12 @@ def test_a_subclass_of_the_frozen_layer_is_rejected():
 
 def test_freezing_a_layer_that_was_never_trained_warns():
     """By averages of 0 and 1 it would normalise nothing."""
+    settings = {"budget": tfdpnorm.PrivacyBudget(3.0, 1e-5), "num_examples": 9}
+    two = [keras.layers.BatchNormalization(name="first"), keras.layers.BatchNormalization()]
+    two = keras.Sequential([keras.Input((4,)), *two, keras.layers.Dense(4)])
+    with pytest.warns(UserWarning, match="'first', like 1 more, has the moving averages") as said:
+        tfdpnorm.make_private(two, convert="frozen", **settings)
+    assert [w.filename for w in said if "moving averages" in str(w.message)] == [__file__]
     new = keras.Sequential(
         [keras.Input((4,)), keras.layers.Dense(4), keras.layers.BatchNormalization()]
     )

@@ -29,6 +29,15 @@ def model_of(batch_norm):
     return convert_model(randomized(model), batch_norm).model
 
 
+COMPARED = ("largest", "relative", "same_class")
+PLAN = {
+    "num_examples": 8,
+    "expected_batch_size": 4,
+    "steps": 1,
+    "l2_norm_clip": 1.0,
+    "noise_multiplier": 1.0,
+    "delta": 1e-3,
+}
 ROWS = np.random.default_rng(0).random((6, 8, 8, 3)).astype(np.float32)
 
 
@@ -58,6 +67,19 @@ def test_a_file_that_predicts_otherwise_is_rejected(tmp_path, monkeypatch):
     monkeypatch.setattr(exported, "run_tflite", lambda path, rows: np.zeros((len(rows), 4)))
     with pytest.raises(ValueError, match="to predict as the model does"):
         export(model_of("frozen"), tmp_path, ROWS, int8=False)
+
+
+def test_the_rows_are_by_default_those_of_the_training(tmp_path, monkeypatch):
+    compared = []
+    monkeypatch.setattr(exported, "to_tflite", lambda served, rows=None: b"")
+    monkeypatch.setattr(exported, "run_tflite", lambda path, rows: compared.append(rows) or 0)
+    monkeypatch.setattr(exported, "_compared", lambda *_: dict.fromkeys(COMPARED, 0.0))
+    private = private_of(model_of("public_batch"), public_batch="synthetic", **PLAN)
+    export(private, tmp_path, int8=False)
+    np.testing.assert_array_equal(compared[0], private.streams.public_batch[:128])
+    for model, rows in ((model_of("frozen"), None), (private, "synthetic")):
+        with pytest.raises(ValueError, match="Expected public_rows to be rows"):
+            export(model, tmp_path, rows)
 
 
 @pytest.mark.slow

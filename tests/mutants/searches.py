@@ -1,6 +1,6 @@
 """Faults in what a search costs, in how its trials are drawn, and in what of it gets out."""
 
-from tests.mutants.mutant import fault, tests_in
+from tests.mutants.mutant import Mutant, fault, tests_in
 
 _SEARCH = "tfdpnorm/privacy/search.py"
 _FOLDER = "tfdpnorm/tuning/folder.py"
@@ -189,13 +189,26 @@ MUTANTS = (
         "More than the best of the trials can be asked for.",
         tests_in(_TUNER_TESTS, "test_only_the_winner"),
     ),
-    fault(
+    Mutant(
         "winner-before-the-end",
         _RANDOM,
-        "if not (self._folder.has_ended and self._folder.winner.exists()):",
-        "if False:",
+        (
+            ("if not self._folder.has_ended:", "if False:"),
+            ("if not self._folder.winner.exists():", "if False:"),
+        ),
         "Somebody may stop a search when its best score is good enough.",
         tests_in(_TUNER_TESTS, "test_a_killed_search_goes_on_with_the_same_trials"),
+    ),
+    fault(
+        "private-scores-for-persons",
+        _TUNER,
+        "is not None and not validation_is_public:",
+        "is not None and False:",
+        "The noise of a score hides one row of a person who has many.",
+        tests_in(
+            "tests/tuning/test_real_trials.py",
+            "test_a_search_protects_persons_with_public_scores",
+        ),
     ),
     fault(
         "trials-know-no-search",

@@ -212,8 +212,9 @@ class TestUnknownSampling:
         trained = private(build())
         trained.compile("sgd", cross_entropy)
         before = trained.model.get_weights()
-        with pytest.warns(UserWarning, match="not Poisson-sampled by this library"):
+        with pytest.warns(UserWarning, match="not Poisson-sampled by this library") as said:
             history = trained.fit(batches, epochs=1, steps_per_epoch=3, verbose=0).history
+        assert not any("shuffle=True" in str(warning.message) for warning in said)
         assert_trained(trained, before, updates=3)  # a last partial batch of 8 is one of them
         assert history["epsilon"] == [math.inf]
         assert trained.privacy_statement().startswith("NO GUARANTEE")

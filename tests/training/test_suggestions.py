@@ -94,6 +94,26 @@ class TestThreeArguments:
         private = make_private(model, budget=BUDGET, num_examples=N, convert="public_batch")
         assert private.suggestion.public_batch == "synthetic"
 
+    def test_persons_are_protected(self, data):
+        settings = {"budget": BUDGET, "num_examples": 20, "most_per_person": 3}
+        private = make_private(mlp(), epochs=1, **settings)
+        private.compile(loss=loss())
+        private.fit(*data, person=np.arange(N) % 20, verbose=0)
+        assert private.ledger.unit == "person" and private.ledger.epsilon() <= BUDGET.epsilon
+
+    def test_ordinary_batch_normalization_is_rejected_with_a_way_that_works(self):
+        inputs = keras.Input((4,))
+        hidden = keras.layers.BatchNormalization()(keras.layers.Dense(8)(inputs))
+        model = keras.Model(inputs, keras.layers.Dense(3)(hidden))
+        settings = {"budget": BUDGET, "num_examples": N, "most_per_person": 3}
+        with pytest.raises(ValueError, match=r'make_private\(..., convert="public_batch"\)'):
+            suggest(model, **settings)
+        plan = suggest(mlp(), **settings).plan
+        with pytest.raises(ValueError, match='or public_batch="synthetic"'):
+            make_private(model, plan, convert="public_batch")
+        private = make_private(model, convert="public_batch", **settings)
+        assert private.plan.most_per_person == 3
+
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
@@ -298,7 +318,8 @@ class TestWarns:
         hidden = keras.layers.Dropout(0.5, name="drop")(keras.layers.Dense(8)(inputs))
         model = keras.Model(inputs, keras.layers.Dense(3)(hidden))
         (found,) = self.compiled(keras.optimizers.SGD(1e-9), model)
-        assert "drop (0.5)" in found and "learning rate of 1e-09" in found
+        assert "drop (0.5)" in found and "remove the layer" in found
+        assert "learning rate of 1e-09" in found and 'suggested_optimizer(private, "sgd")' in found
 
     ROWS = np.random.default_rng(0).normal(size=(64, 4)).astype("float32")
 

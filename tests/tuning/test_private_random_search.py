@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -83,6 +84,22 @@ def test_public_scores_are_exact_and_free(tuner, run, draw):
     (best,) = made.get_best_models()
     assert best.ledger.validation_epsilon() == 0
     assert "Scores: of public examples" in privacy_statement(best.ledger)
+
+
+@pytest.mark.parametrize(
+    "argument, remedy",
+    [
+        ({"validation_is_public": True}, "PrivateRandomSearch(..., validation_is_public=...)"),
+        ({"batch_size": 100}, "The settings hold expected_batch_size."),
+        ({"validation_split": 0.1}, "Leave validation_split out."),
+    ],
+)
+def test_arguments_that_no_trial_uses_are_rejected_at_no_cost(
+    tuner, run, tmp_path, argument, remedy
+):
+    with pytest.raises(ValueError, match=re.escape(remedy)):
+        run(tuner(), **argument)
+    assert not (tmp_path / FOLDER / "ledger.jsonl").exists()
 
 
 def test_settings_are_drawn_with_replacement_and_without_scores(tuner, run, draw):
@@ -212,7 +229,7 @@ def test_a_killed_search_goes_on_with_the_same_trials(tuner, run, draw, tmp_path
         run(tuner(FakeHyperModel(killed)))
     first = ledger_of(tmp_path)
     assert first.state.trials == (0, 1, 2) and not first.state.is_finished
-    with pytest.raises(ValueError, match="it is still running"):
+    with pytest.raises(ValueError, match="The search has not ended"):
         tuner().get_best_models()
     made = run(tuner())
     assert (

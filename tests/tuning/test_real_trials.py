@@ -5,6 +5,7 @@ import pytest
 from tensorflow import keras
 
 from tfdpnorm import PrivacyBudget, WeightAverage
+from tfdpnorm.errors import PrivacyError
 from tfdpnorm.privacy import read_ledger
 from tfdpnorm.tuning import PrivateRandomSearch
 
@@ -83,3 +84,46 @@ def test_a_trial_that_was_cut_short_goes_on(search, tmp_path):
     assert best.ledger.epsilon() == after.epsilon() and best.ledger.guarantee_holds
     assert not list(folder.rglob("secret.key")) and not (folder / "winner" / "place").exists()
     assert "Weights of unknown provenance" not in best.privacy_statement()
+
+
+def test_a_search_protects_persons_with_public_scores(tmp_path, draw):
+    draw(2)
+    x = np.random.default_rng(1).normal(size=(100, 5)).astype(np.float32)
+    y, person = np.arange(100) % 3, np.arange(N) % 20
+
+    def build(hp):
+        model = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3)])
+        loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        model.compile(keras.optimizers.SGD(hp.Choice("learning_rate", [0.1, 1.0])), loss)
+        return model
+
+    def tuner(**changes):
+        return PrivateRandomSearch(
+            build,
+            settings=dict(
+                num_examples=20,
+                expected_batch_size=10,
+                steps=2,
+                l2_norm_clip=1.0,
+                most_per_person=2,
+            ),
+            budget=PrivacyBudget(3.0, 1e-5),
+            expected_trials=2,
+            directory=str(tmp_path),
+            **{"validation_is_public": True, **changes},
+        )
+
+    with pytest.raises(PrivacyError, match="needs public validation examples"):
+        tuner(validation_is_public=False)
+    made = tuner()
+    scored = {"validation_data": (x[N:], y[N:]), "verbose": 0}
+    with pytest.raises(PrivacyError, match="needs person="):
+        made.search(x[:N], y[:N], **scored)
+    assert not list(tmp_path.rglob("ledger.jsonl"))
+    made.search(x[:N], y[:N], person=person, **scored)
+    (best,) = made.get_best_models()
+    assert best.ledger.unit == "person" and best.ledger.guarantee_holds
+    # A person is an example of every trial: the search costs what one of rows would.
+    assert best.ledger.epsilon() == made.search_plan.epsilon(1e-5) <= 3
+    lines = best.privacy_statement().splitlines()
+    assert "for any one person with all their rows" in lines[0]

@@ -92,7 +92,7 @@ class TestRows:
         (seen.path / "secret.key").unlink()  # The search has just ended.
         seen.check_same_search(rows)
 
-    def test_weights_of_classes_and_of_lots_are_of_the_rows(self, data):
+    def test_weights_and_persons_are_of_the_rows(self, data):
         lots = [
             poisson_batches(data.x, data.y, expected_batch_size=100, sample_weight=weights)
             for weights in (None, np.linspace(0.5, 1, len(data.y)))
@@ -102,8 +102,10 @@ class TestRows:
             rows_of_search(lots[1], None, data.other, {}),
             rows_of_search(data.x, data.y, data.other, {"class_weight": {0: 1.0, 1: 2.0}}),
             rows_of_search(data.x, data.y, data.other, {"class_weight": {0: 2.0, 1: 1.0}}),
+            rows_of_search(data.x, data.y, data.other, {"person": np.arange(100)}),
+            rows_of_search(data.x, data.y, data.other, {"person": np.arange(100) % 9}),
         ]
-        assert len({rows_digest(rows, b"key") for rows in made}) == 4
+        assert len({rows_digest(rows, b"key") for rows in made}) == 6
 
     def test_a_digest_is_of_all_and_under_a_key(self):
         x, texts = np.arange(6.0).reshape(2, 3), np.array([b"a", b"b"], object)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -12,9 +13,10 @@ from tensorflow import keras
 from tfdpnorm import arguments, files
 from tfdpnorm.choices import BATCH_NORMS
 from tfdpnorm.convert.backbone import checked_trainable, counts, freeze
-from tfdpnorm.convert.converters import CannotConvertError, Settings
+from tfdpnorm.convert.converters import OF_NEW_LAYER, CannotConvertError, Settings
 from tfdpnorm.convert.exchanges import Exchanges
 from tfdpnorm.convert.report import ConversionReport, output_change
+from tfdpnorm.errors import level_of_caller
 from tfdpnorm.independence.examples import input_specs
 from tfdpnorm.keras_compat.exchange import cloned, copy_state, fresh_copy
 from tfdpnorm.keras_compat.graphs import check_runs_eagerly, traced
@@ -187,7 +189,20 @@ def convert_model(
         several = _called_more_than_once(converted)
         if several:
             exchanges, converted = _converted(original, settings, scale_norm, public_rows, several)
+    _warn_of_new_layers(exchanges.report)
     return ConvertedModel(converted, _report(original, converted, exchanges, public_rows))
+
+
+def _warn_of_new_layers(layers):
+    names = [layer.name for layer in layers if OF_NEW_LAYER in layer.carried]
+    if names:
+        others = "" if len(names) == 1 else f", like {len(names) - 1} more,"
+        warnings.warn(
+            f"Layer {names[0]!r}{others} has the moving averages of a new layer, 0 and 1: frozen, "
+            "it normalises nothing. Train the model on public data first, or convert to "
+            '"group", "layer" or "public_batch".',
+            stacklevel=level_of_caller(),
+        )
 
 
 def _frozen_copy(model, trainable):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -167,6 +166,9 @@ def _public(layer, axis, settings):
     return Replacement(new, carry, f"{kept}moving averages, as the moments before any public rows")
 
 
+OF_NEW_LAYER = "0 and 1 as in a new layer, so that it normalises nothing"
+
+
 def frozen(layer):
     """Returns the `Replacement` of a built batch normalisation by its moving averages."""
     axes = axes_of(layer)
@@ -189,13 +191,7 @@ def frozen(layer):
 
     constants = "as constants"
     if not (np.any(layer.moving_mean.numpy()) or np.any(layer.moving_variance.numpy() != 1)):
-        constants = "0 and 1 as in a new layer, so that it normalises nothing"
-        warnings.warn(
-            f"Layer {layer.name!r} has the moving averages of a new layer, 0 and 1: frozen, it "
-            'normalises nothing. Train the model on public data first, or convert to "group", '
-            '"layer" or "public_batch".',
-            stacklevel=2,
-        )
+        constants = OF_NEW_LAYER
     return Replacement(new, carry, f"{_names(layer)}moving averages, {constants}")
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 FLOAT_TOLERANCE = 1e-3
 # ... and by how much an int8 model may differ, in root mean square, before it is rejected.
 INT8_TOLERANCE = 0.5
+_ROWS = 128
 
 
 class ExportedFile(NamedTuple):
@@ -60,7 +61,7 @@ class ExportedFile(NamedTuple):
 def export(
     model: keras.Model,
     folder: str | os.PathLike,
-    public_rows: Any,
+    public_rows: Any = None,
     *,
     int8: bool = True,
     trained_by: PrivateModel | None = None,
@@ -79,7 +80,8 @@ def export(
         model: A `PrivateModel`, or a Sequential or functional Keras model with one input.
         folder: Folder of the files, made if absent.
         public_rows: [M, ...] rows that are not private, to compare predictions on, and for the
-            ranges of int8.
+            ranges of int8. None for the first 128 public rows of a `PrivateModel`, synthetic
+            ones included.
         int8: Whether to write the int8 file too.
         trained_by: The `PrivateModel` that trained a part of `model`, whose privacy metadata the
             Keras files hold (`tfdpnorm.privacy.metadata`); None for `model` itself, if it is one.
@@ -89,15 +91,15 @@ def export(
         List of `ExportedFile`.
 
     Raises:
-        ValueError: if a file predicts otherwise: beyond `FLOAT_TOLERANCE` in float32, or beyond
-            `INT8_TOLERANCE` in int8; or if a conversion has exchanged layers inside of others,
-            which no file of the whole model can hold.
+        ValueError: without rows; if a file predicts otherwise: beyond `FLOAT_TOLERANCE` in float32,
+            or beyond `INT8_TOLERANCE` in int8; or if a conversion has exchanged layers inside of
+            others, which no file of the whole model can hold.
         OSError: if the folder cannot be written to.
     """
     check_made_by_configs(model, "exported")
     folder = files.make_folder(folder, "export_dir")
     served = _served_model(model)
-    rows = np.asarray(public_rows, tf.as_dtype(served.inputs[0].dtype).as_numpy_dtype)
+    rows = _rows_for(model, public_rows, tf.as_dtype(served.inputs[0].dtype).as_numpy_dtype)
     expected = np.asarray(served(rows, training=False))
     if trained_by is None:
         metadata = model.privacy_metadata() if hasattr(model, "privacy_metadata") else None
@@ -142,6 +144,20 @@ def export(
         files.write_whole(path, to_tflite(served, rows))
         add("tflite_int8", path, run_tflite(path, rows), INT8_TOLERANCE, "relative")
     return found
+
+
+def _rows_for(model, public_rows, dtype):
+    """The rows to compare on, an array [M, ...]: those given, or those that trained the model."""
+    of_run = getattr(model, "streams", None)
+    if public_rows is None and of_run is not None and of_run.layers:
+        public_rows = of_run.public_batch[:_ROWS]
+    if public_rows is None or isinstance(public_rows, str):
+        raise ValueError(
+            f"Expected public_rows to be rows [M, ...] that are not private, got {public_rows!r}. "
+            "Make some with tfdpnorm.data.synthetic_rows, or leave them out for a PrivateModel "
+            "that was trained with public rows."
+        )
+    return np.asarray(public_rows, dtype)
 
 
 def _served_model(model):

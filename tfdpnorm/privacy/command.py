@@ -130,7 +130,8 @@ def _make_parser(of_ledger, suggests):
         "--suggest",
         action="store_true",
         help="suggest batch size, updates and noise for --epsilon, --delta and --num_examples; "
-        "--epochs, --steps and --expected_batch_size are used if given",
+        "--epochs, --steps and --expected_batch_size are used if given. To protect persons, give "
+        "the number of persons as --num_examples; the batch size then counts persons",
     )
     parser.add_argument(
         "--most_rows_per_person",

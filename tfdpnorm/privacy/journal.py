@@ -311,7 +311,7 @@ def _check_absent(path):
         raise FileExistsError(
             errno.EEXIST,
             "The ledger exists already. Continue its run with reopen_ledger, or name another file "
-            "for another run",
+            "for another run or release, and pass this one as after=... to count both",
             path,
         )
 
@@ -326,8 +326,8 @@ def _lock(descriptor, path):
 def _in_use(path, number):
     return BlockingIOError(
         number,
-        "The ledger is in use already: two runs must not write to it. End the other run, or "
-        "close() its ledger",
+        "The ledger is in use already: two runs must not write to it. End the other run, or, in "
+        "this process, call ledger.close() of what holds it: private.ledger.close()",
         path,
     )
 

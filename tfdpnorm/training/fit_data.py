@@ -21,6 +21,9 @@ from tfdpnorm.training.checks.data import (
     row_specs,
     rows_of_sequence,
     tuples_of_arrays,
+)
+from tfdpnorm.training.checks.scales import (
+    warn_of_large_images,
     warn_of_other_scale,
     warn_of_unscaled_images,
 )
@@ -72,8 +75,11 @@ def checked_batches(private, streams, x, y, arguments):
     if batches.examples.reads_own_code:
         private.ledger.record(caveat("source_of_own_code"))
     private.refresh_public_statistics()
-    if streams.public_batch is not None:
-        some = batches.examples.inputs.some()
+    inputs = batches.examples.inputs
+    if streams.public_batch is None:
+        warn_of_large_images(private.model, inputs)
+    else:
+        some = inputs.some()
         tf.nest.map_structure(warn_of_other_scale, streams.public_batch, some)
     return batches
 

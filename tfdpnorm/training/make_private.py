@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tensorflow import keras
 
 from tfdpnorm import arguments
-from tfdpnorm.choices import AUTO
+from tfdpnorm.choices import AUTO, BATCH_NORMS
 from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.gradients import Clipping
 from tfdpnorm.gradients.contributions.row_sums import sums_on_cpu
@@ -78,6 +78,7 @@ def make_private(
     budget: PrivacyBudget | None = None,
     num_examples: int | None = None,
     epochs: float | None = None,
+    most_per_person: int | None = None,
     clipping: Clipping | None = None,
     public_batch: Any = None,
     views: Views | None = None,
@@ -105,10 +106,12 @@ def make_private(
             one.
         plan: `tfdpnorm.privacy.PrivacyPlan`, see `tfdpnorm.make_plan`: the number of examples, the
             expected batch size, the updates, the clipping norm, and the noise for a budget. None to
-            have one suggested from the next three.
+            have one suggested from the next four.
         budget: `tfdpnorm.PrivacyBudget`, without a plan.
-        num_examples: N, the number of training examples, without a plan.
+        num_examples: N, the number of training examples, without a plan; of persons, with
+            `most_per_person`.
         epochs: How often an example is drawn on average, without a plan; None for a usual number.
+        most_per_person: To protect persons with several rows, without a plan: see `make_plan`.
         clipping: `tfdpnorm.Clipping`, how the gradient of each example is clipped to the plan's
             norm; by default as one vector.
         public_batch: [M, ...] rows that are not private, for `PublicBatchNormalization` layers; or
@@ -176,7 +179,13 @@ def make_private(
         # With settings of your own:
         private = tfdpnorm.make_private(model, plan, public_batch=public_rows)
     """
-    _check_one_of(plan, budget=budget, num_examples=num_examples, epochs=epochs)
+    _check_one_of(
+        plan,
+        budget=budget,
+        num_examples=num_examples,
+        epochs=epochs,
+        most_per_person=most_per_person,
+    )
     _check_settings(insecure_seed, physical_batch_size, validate, most_rows_per_person)
     noise_generator = generator_of(noise_generator, insecure_seed)
     if declaration is not None:
@@ -186,9 +195,16 @@ def make_private(
     model, conversion = _converted(model, convert, public)
     _check_is_trainable_here(model)
     complete_build(model)
+    check_known_layers(model, will_be_proved=validate is True, conversion=conversion)
     suggestion = None
     if plan is None:
-        suggestion = suggest(model, budget=budget, num_examples=num_examples, epochs=epochs)
+        suggestion = suggest(
+            model,
+            budget=budget,
+            num_examples=num_examples,
+            epochs=epochs,
+            most_per_person=most_per_person,
+        )
         suggestion = suggestion.beside(
             clipping=clipping,
             views=views,
@@ -202,14 +218,12 @@ def make_private(
     parts = _parts_of(
         model,
         plan,
-        conversion=conversion,
         clipping=_instance("clipping", clipping, Clipping, 'Clipping(grouping="per_layer")'),
         public=public,
         views=_instance("views", views, Views, "Views(layer, multiplicity=4)").of_persons(
             plan.most_per_person
         ),
         engine=engine,
-        validate=validate,
     )
     engine_now = parts.engine.now
     check_replicas(
@@ -337,10 +351,11 @@ def _converted(model, convert, public):
     # Not above: conversion is a room of its own, which most trainings do not enter.
     from tfdpnorm.convert.convert import OPTIONS, convert_model
 
-    given = {"batch_norm": convert} if isinstance(convert, str) else convert
+    if isinstance(convert, str):
+        convert = {"batch_norm": arguments.choice("convert", convert, BATCH_NORMS)}
     given = arguments.instance(
         "convert",
-        given,
+        convert,
         dict,
         remedy='Pass "public_batch", or {"batch_norm": "group", "scale_norm": True}.',
     )
@@ -398,10 +413,9 @@ class _Parts(NamedTuple):
     synthetic_rows: str | None
 
 
-def _parts_of(model, plan, *, conversion, clipping, public, views, engine, validate):
+def _parts_of(model, plan, *, clipping, public, views, engine):
     """Returns the `_Parts` for a model; rejects what does not fit together."""
     asked_for = None if engine is None else engine_named(engine)
-    check_known_layers(model, will_be_proved=validate is True, conversion=conversion)
     synthetic_rows = None
     if public is not None:
         public, synthetic_rows = public.for_model(model)

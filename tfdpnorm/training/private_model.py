@@ -361,6 +361,8 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         if batches is not None:
             kwargs["shuffle"] = False  # They are sampled; Keras 3 warns that it does not shuffle.
             x, y = prepared_lots(self, batches, self._noise, self._per_example_loss), None
+        elif isinstance(x, tf.data.Dataset):
+            kwargs.setdefault("shuffle", False)  # or Keras 3 warns that it ignores its own default
         epochs_left = epochs_to_train(
             self.ledger,
             self._resumption.start_within_epoch,

@@ -262,7 +262,8 @@ class Streams:
         if self.layers and public is None:
             raise ValueError(
                 f"Expected a public_batch: the model holds {len(self.layers)} layer(s) with public "
-                f"moments, such as {self.layers[0].name!r}, got None."
+                f"moments, such as {self.layers[0].name!r}, got None. Pass rows that are not "
+                'private, or public_batch="synthetic".'
             )
         self.public_batch = None
         if self.layers:

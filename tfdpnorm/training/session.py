@@ -4,7 +4,7 @@ import contextlib
 import os
 import warnings
 
-from tfdpnorm.errors import PrivacyWarning
+from tfdpnorm.errors import PrivacyWarning, level_of_caller
 from tfdpnorm.keras_compat.graphs import as_written, without_op_callbacks
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.training.announced_updates import BatchesInUse
@@ -135,9 +135,10 @@ class Session:
         if reason not in self._ledger.state.caveats:
             warnings.warn(
                 f"No privacy guarantee holds: {reason.sentence}. Pass arrays, a source of examples "
-                "or tfdpnorm.data.poisson_batches(...) to fit().",
+                "or tfdpnorm.data.poisson_batches(...) to fit(). Of a tf.data.Dataset, "
+                "tfdpnorm.data.save_examples makes arrays.",
                 PrivacyWarning,
-                stacklevel=3,
+                stacklevel=level_of_caller(),
             )
             self._ledger.record(reason)
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from tfdpnorm import arguments
 from tfdpnorm.gradients import Clipping
+from tfdpnorm.independence import check_known_layers
 from tfdpnorm.independence.examples import input_specs
 from tfdpnorm.keras_compat.models import complete_build, sublayers
 from tfdpnorm.layers import PublicMomentsLayer, RandomCropAndFlip
@@ -145,6 +146,7 @@ def suggest(
 
     Raises:
         ValueError: for a model that is not built or has no kernels, and as `make_plan` does.
+        PrivacyError: for layers that private training rejects, such as `BatchNormalization`.
 
     Example::
 
@@ -157,6 +159,7 @@ def suggest(
         raise ValueError(
             "The model has no weights yet. Call it on a batch, or model.build(shape), first."
         )
+    check_known_layers(model, will_be_proved=True)
     suggested = suggest_plan(
         budget=budget,
         num_examples=num_examples,
@@ -169,6 +172,7 @@ def suggest(
     views, of_views = _views(model, plan.most_per_person)
     public_batch, of_public = _public_batch(model)
     rows, of_rows = _physical_batch_size(model, plan, views)
+    per_example = "views" if plan.most_per_person is None else "most_per_person"
     return Suggestion(
         plan=plan,
         clipping=Clipping(),
@@ -184,7 +188,7 @@ def suggest(
             "public_batch": of_public,
             "learning_rate": "from the noise and the sizes of the weights, with cosine decay to 0",
             "physical_batch_size": of_rows,
-            "passes": "updates x batch x views; divided by the rows a second, the time",
+            "passes": f"updates x batch x {per_example}; divided by the rows a second, the time",
         },
     )
 

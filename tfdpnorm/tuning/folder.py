@@ -75,13 +75,17 @@ def rows_of_search(x, y, validation_data, fit_arguments):
         fit_arguments: Dict of the further arguments of `fit`.
     """
     weights, by_class = (fit_arguments.get(f"{of}_weight") for of in ("sample", "class"))
+    person = fit_arguments.get("person")
+    if isinstance(x, PoissonBatches) and x.persons is not None:
+        person = x.persons.index
     if isinstance(x, PoissonBatches) and x.examples.is_read_on_demand:
         x = x.examples
     elif isinstance(x, PoissonBatches):
         weights = None if (x.sample_weight == 1).all() else x.sample_weight
         x, y = x.x, x.y
     classes = (sorted(by_class.items()),) if by_class else ()
-    return x, y, weights, tuple(validation_data), *classes
+    persons = () if person is None else (person,)
+    return x, y, weights, tuple(validation_data), *classes, *persons
 
 
 def rows_digest(rows, key):

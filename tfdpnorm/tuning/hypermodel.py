@@ -36,7 +36,12 @@ _OF_THE_SEARCH = (
     "run_dir",
 )
 _LOT = ("num_examples", "expected_batch_size", "steps")
-_OF_PLAN = (*_LOT, "l2_norm_clip", "statistics_budget_share")
+_OF_PLAN = (*_LOT, "l2_norm_clip", "most_per_person", "statistics_budget_share")
+_OF_FIT = ("class_weight", "epochs", "person", "sample_weight", "steps_per_epoch")
+_ELSEWHERE = {
+    "batch_size": "The settings hold expected_batch_size.",
+    "validation_is_public": "Pass it to the tuner instead: {tuner}(..., validation_is_public=...).",
+}
 _WRITERS = (
     keras.callbacks.CSVLogger,
     keras.callbacks.ModelCheckpoint,
@@ -187,7 +192,7 @@ def checked_settings(settings):
             f"The settings contain {', '.join(own)}, which the search decides. Remove them, and "
             "give the budget of the whole search to the tuner."
         )
-    known = {*_OF_PLAN, *inspect.signature(make_private).parameters} - {"model", "plan"}
+    known = {*_OF_PLAN, *inspect.signature(make_private).parameters} - {"model", "plan", "epochs"}
     unknown = [name for name in settings if name not in known]
     missing = [name for name in (*_LOT, "l2_norm_clip") if name not in settings]
     if unknown or missing:
@@ -231,6 +236,25 @@ def check_trial_callbacks(callbacks, *, is_composed):
                 "weights of trials that are not selected outside of the folder of the search, and "
                 "these must not be released. Leave it out."
             )
+
+
+def check_fit_arguments(given, tuner):
+    """Rejects arguments of `fit` that a search would not use, or on which each trial would fail.
+
+    Args:
+        given: Dict of the further arguments of `search`.
+        tuner: Name of the tuner's class.
+
+    Raises:
+        ValueError: naming them, before anything is spent.
+    """
+    unknown = [name for name in given if name not in _OF_FIT]
+    if unknown:
+        remedies = [_ELSEWHERE.get(name, f"Leave {name} out.") for name in unknown]
+        raise ValueError(
+            f"Expected further arguments of search() to be of {', '.join(_OF_FIT)}, got "
+            f"{', '.join(unknown)}. {' '.join(remedies).format(tuner=tuner)} Nothing was charged."
+        )
 
 
 class StopAfterEpochs(keras.callbacks.Callback):

@@ -11,13 +11,14 @@ import keras_tuner
 from tensorflow import keras
 
 from tfdpnorm import files
-from tfdpnorm.errors import PrivacyWarning
+from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.keras_compat.training import keep_whole, run_again_what_began
 from tfdpnorm.privacy import make_plan
 from tfdpnorm.privacy.entries import Finish, Trial
 from tfdpnorm.privacy.search_calibration import calibrate_search, describe_search
 from tfdpnorm.training import PrivateValidation, PublicBatch
 from tfdpnorm.training.checks.callbacks import validations_first
+from tfdpnorm.training.checks.data import check_person
 from tfdpnorm.training.validation_data import check_validation_rows
 from tfdpnorm.tuning.distributed import check_distributed_mode, is_worker, tuner_file
 from tfdpnorm.tuning.folder import SearchFolder, inputs_of, rows_of_search
@@ -26,6 +27,7 @@ from tfdpnorm.tuning.hypermodel import (
     PrivateHyperModel,
     SearchTrial,
     StopAfterEpochs,
+    check_fit_arguments,
     check_trial_callbacks,
     checked_settings,
 )
@@ -68,6 +70,13 @@ class PrivateTuner(keras_tuner.Tuner):
         if settings is not None:
             hypermodel = ModelAndSettings(hypermodel, settings)
         given = checked_settings(hypermodel.settings(keras_tuner.HyperParameters()))
+        if given.get("most_per_person") is not None and not validation_is_public:
+            raise PrivacyError(
+                "A search that protects persons needs public validation examples: the noise of "
+                "private scores protects single rows of these. Pass validation_is_public=True if "
+                "they are public; otherwise train without a search, or leave most_per_person out, "
+                "which protects rows."
+            )
         self.budget = budget
         self.search_plan = calibrate_search(
             budget,
@@ -83,9 +92,8 @@ class PrivateTuner(keras_tuner.Tuner):
         oracle.tune_new_entries = False
         # Keras Tuner's chief, too, hands trials out by this method of its oracle.
         self._create_trial, oracle.create_trial = oracle.create_trial, self._recorded_trial
-        self._folder = SearchFolder(
-            self.project_dir, self.search_plan, self._dearest(given), self._fixed()
-        )
+        self._plan = self._dearest(given)
+        self._folder = SearchFolder(self.project_dir, self.search_plan, self._plan, self._fixed())
         self._check_lots(oracle.get_space())
         self._score = self._callbacks = None
         self._say = print
@@ -117,15 +125,17 @@ class PrivateTuner(keras_tuner.Tuner):
             callbacks: Keras callbacks; each trial gets copies of them. Keras' own that write files
                 are rejected where only the winner may be released.
             verbose: 0 to say nothing. Scores are never shown.
-            **fit_arguments: Further arguments of `PrivateModel.fit`.
+            **fit_arguments: Of `PrivateModel.fit`: `class_weight`, `epochs`, `person`,
+                `sample_weight` and `steps_per_epoch`.
 
         Raises:
-            ValueError: if a validation example is a training example, the folder holds another
-                search or one of other rows, or a callback asks private questions of its own or
-                writes trials down.
+            ValueError: for other arguments, if a validation example is a training example, the
+                folder holds another search or one of other rows, or a callback asks private
+                questions of its own or writes trials down.
             BlockingIOError: if another process runs this search, or, in Keras Tuner's distributed
                 mode, the same trial.
         """
+        check_fit_arguments(fit_arguments, type(self).__name__)
         self._callbacks = validations_first(callbacks)
         check_trial_callbacks(self._callbacks, is_composed=self.search_plan.is_composed)
         self._say = print if verbose else lambda text: None
@@ -135,6 +145,7 @@ class PrivateTuner(keras_tuner.Tuner):
             return
         self._score = score_of(*validation_data, self.search_plan, from_logits)
         self._score.check_training_data(inputs_of(x))
+        check_person(x, fit_arguments.get("person"), self._plan)
         self._check_public_rows(keras_tuner.HyperParameters())
         rows = rows_of_search(x, y, validation_data, fit_arguments)
         if is_worker():
@@ -197,6 +208,7 @@ class PrivateTuner(keras_tuner.Tuner):
             raise
 
     def _trained_and_scored(self, trial, x, y, **fit_arguments):
+        self._check_unit(self.hypermodel.settings(trial.hyperparameters))
         self._check_public_rows(trial.hyperparameters)
         of_search = self._trial(trial)
         private = self.hypermodel.train(trial.hyperparameters, of_search, x, y, **fit_arguments)
@@ -273,6 +285,16 @@ class PrivateTuner(keras_tuner.Tuner):
             given = checked_settings(self.hypermodel.settings(hp))
             rate = given["expected_batch_size"] / given["num_examples"]
             self.search_plan.noise_for(rate, given["steps"])
+            self._check_unit(given)
+
+    def _check_unit(self, given):
+        """Rejects settings that protect rows in a search that protects persons, and vice versa."""
+        unit = "row" if given.get("most_per_person") is None else "person"
+        if unit != self._plan.unit:
+            raise PrivacyError(
+                f"Expected settings that protect a {self._plan.unit}, as the default settings do, "
+                f"got a {unit}. Give most_per_person in all settings, or in none."
+            )
 
     def _dearest(self, given):
         """The `PrivacyPlan` of a trial, for the ledger of the search."""
@@ -284,4 +306,5 @@ class PrivateTuner(keras_tuner.Tuner):
             l2_norm_clip=given["l2_norm_clip"],
             noise_multiplier=noise,
             delta=self.budget.delta,
+            most_per_person=given.get("most_per_person"),
         )

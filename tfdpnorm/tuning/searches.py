@@ -43,13 +43,15 @@ class PrivateRandomSearch(PrivateTuner):
 
     Privacy:
         The budget holds for each training example, and, unless they are public, for each validation
-        example, which the noisy scores protect. It presumes that no one learns how many trials
-        there were, or anything of those that lost: what is in the folder besides `winner/` is not
-        for release. A trial that fails counts as one that ends with the lowest score. If no trial
-        was drawn, which the Poisson distribution does with probability exp(-expected_trials), there
-        is no winner. A search that was killed is resumed by the same program; there is no winner
-        before its last trial. A trial that was cut short continues with the updates that are left:
-        it presumes that neither data nor settings decide when a process dies.
+        example, which the noisy scores protect. With `most_per_person` in the settings it holds for
+        each person, and the validation examples have to be public. It presumes that no one learns
+        how many trials there were, or anything of those that lost: what is in the folder besides
+        `winner/` is not for release. A trial that fails counts as one that ends with the lowest
+        score. If no trial was drawn, which the Poisson distribution does with probability
+        exp(-expected_trials), there is no winner. A search that was killed is resumed by the same
+        program; there is no winner before its last trial. A trial that was cut short continues with
+        the updates that are left: it presumes that neither data nor settings decide when a process
+        dies.
 
     Args:
         hypermodel: `PrivateHyperModel`, or a function from hyperparameters to a compiled Keras
@@ -147,12 +149,15 @@ class PrivateRandomSearch(PrivateTuner):
                 f"Only the best trial can be requested, got {asked}: the epsilon of the search "
                 "covers the release of that trial only. Use ComposedSearch to release all."
             )
-        trials = self.get_best_trials()
-        if not (self._folder.has_ended and self._folder.winner.exists()):
+        trials = self.get_best_trials()  # Rejects a worker, whose oracle has none.
+        if not self._folder.has_ended:
+            raise PrivacyError("The search has not ended. Call search() again until it ends.")
+        if not self._folder.winner.exists():
+            cause = "every trial failed" if self.oracle.trials else "it drew no trials"
             raise PrivacyError(
-                "The search has no result: it is still running, drew no trials, or every trial "
-                "failed. Call search() until it ends. The epsilon also covers learning that there "
-                "is no result."
+                f"The search has ended without a result, since {cause}. Its budget is spent, and "
+                "its epsilon covers learning this; a new search on the same data costs its budget "
+                "in addition. More expected_trials make a search without trials less likely."
             )
         return trials[0]
 

@@ -329,7 +329,9 @@ class TestData:
 
     def test_data_of_another_size_than_planned_are_rejected(self, trained, data):
         x, y = data
-        with pytest.raises(ValueError, match="num_examples=40, as in the plan, got 39"):
+        with pytest.raises(
+            ValueError, match="num_examples=40, as in the plan, got 39 rows.*needs most_pe"
+        ):
             trained.fit(x[:39], y[:39], verbose=0)
         batches = poisson_batches(x, y, expected_batch_size=8)
         with pytest.raises(ValueError, match="expected_batch_size=10, as in the plan, got 8"):
@@ -350,7 +352,7 @@ class TestData:
     @pytest.mark.parametrize(
         ("argument", "remedy"),
         [
-            ({"batch_size": 8}, "expected_batch_size of make_plan"),
+            ({"batch_size": 8}, "expected_batch_size to make_plan"),
             ({"class_weight": {0: 2.0}}, "weight for each class in the targets.* others"),
             ({"class_weight": {1: 2.0, 2: 1.0}}, "a number for each class 0, 1"),
             ({"class_weight": "balanced"}, "a number for each class 0, 1"),

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.training.checks.data import warn_of_other_scale, warn_of_unscaled_images
+from tfdpnorm.training.checks.scales import warn_of_other_scale, warn_of_unscaled_images
 
 layers = keras.layers
 SPARSE, DENSE = keras.losses.SparseCategoricalCrossentropy, keras.losses.CategoricalCrossentropy
@@ -140,14 +140,25 @@ class TestUnscaledImages:
         assert not self.found(layers=[keras.layers.Rescaling(1 / 255)])
         assert not self.found(shape=(4,))
 
-    def test_fit_warns_once(self, private, cross_entropy):
+    @pytest.mark.parametrize(
+        ("scale", "dtype", "told"),
+        [
+            (255, "uint8", "whole numbers"),
+            (255, "float32", "keep it with them"),
+            (1, "float32", ""),
+        ],
+    )
+    def test_fit_warns_once(self, private, cross_entropy, scale, dtype, told):
         model = keras.Sequential(
             [keras.Input((4, 4, 1)), keras.layers.Flatten(), keras.layers.Dense(3)]
         )
         trained = private(model)
         trained.compile("sgd", cross_entropy)
         count = trained.plan.num_examples
-        x, y = np.zeros((count, 4, 4, 1), "uint8"), np.zeros(count, "int32")
-        with pytest.warns(UserWarning, match="whole numbers") as caught:
+        x, y = np.zeros((count, 4, 4, 1), dtype), np.zeros(count, "int32")
+        x[:, 0] = scale
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
             trained.fit(x, y, epochs=1, steps_per_epoch=1, verbose=0)
-        assert sum("whole numbers" in str(w.message) for w in caught) == 1
+        of_scale = [str(w.message) for w in caught if "from 0 to 255" in str(w.message)]
+        assert len(of_scale) == bool(told) and all(told in text for text in of_scale)

@@ -234,9 +234,12 @@ class TestRefusals:
 
     def test_another_number_of_rows_or_persons(self, trained, rows):
         x, y, person = rows
-        for most, who, name in ((2, person, "most_per_person"), (3, person % 4, "num_examples")):
+        told = (
+            rf"num_examples=.*got 4 persons \({len(x)} rows\).*give the plan the number of persons"
+        )
+        for most, who, text in ((2, person, "most_per_person="), (3, person % 4, told)):
             batches = poisson_batches(x, y, person=who, most_per_person=most, expected_batch_size=4)
-            with pytest.raises(ValueError, match=f"Expected data with {name}="):
+            with pytest.raises(ValueError, match=f"Expected data with {text}"):
                 trained.fit(batches, verbose=0)
 
     def test_noisy_answers_about_rows(self, trained, rows):

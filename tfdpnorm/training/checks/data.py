@@ -9,8 +9,8 @@ from tensorflow import keras
 
 from tfdpnorm.data import Lot, PoissonBatches, poisson_batches
 from tfdpnorm.data.sources import is_source
-from tfdpnorm.errors import PrivacyError, PrivacyWarning
-from tfdpnorm.keras_compat.models import sublayers, symbolic_inputs
+from tfdpnorm.errors import PrivacyError
+from tfdpnorm.keras_compat.models import symbolic_inputs
 
 
 def tuples_of_arrays(structure, count):
@@ -75,33 +75,6 @@ def check_inputs(model, x, *, has_public_rows=False):
             )
 
 
-def warn_of_unscaled_images(model, x):
-    """Warns of images of whole numbers, such as 0 to 255, for a model of floats that scales none.
-
-    It looks at shapes and dtypes alone, which are public: no value of an example decides.
-
-    Args:
-        model: A Keras model.
-        x: Structure of arrays [N, ...].
-    """
-    inputs = tf.nest.flatten(symbolic_inputs(model))
-    scales = (keras.layers.Rescaling, keras.layers.Normalization)
-    if isinstance(x, dict) or any(isinstance(layer, scales) for layer in sublayers(model)):
-        return
-    for spec, array in zip(inputs, tf.nest.flatten(x), strict=False):
-        if getattr(spec, "shape", None) is None or len(spec.shape) != 4:
-            continue
-        if tf.as_dtype(spec.dtype).is_floating and np.dtype(array.dtype).kind in "iu":
-            warnings.warn(
-                f"The images are whole numbers ({array.dtype}), and no layer scales them: pixels "
-                "from 0 to 255 train badly. Write x.astype('float32') / 255, for test images as "
-                "well, or begin the model with keras.layers.Rescaling(1 / 255).",
-                PrivacyWarning,
-                stacklevel=5,
-            )
-            return
-
-
 def check_sample_weight(sample_weight):
     """Rejects weights by output.
 
@@ -127,8 +100,9 @@ def check_batch_size(batch_size, plan):
     if batch_size is not None and batch_size != plan.expected_batch_size:
         raise ValueError(
             f"Expected batch_size={plan.expected_batch_size:g}, the expected_batch_size of the "
-            f"plan, or None, got {batch_size!r}. Set expected_batch_size of make_plan() instead; "
-            "physical_batch_size of make_private() bounds the memory."
+            f"plan, or None, got {batch_size!r}. Leave it out. For other batches, pass "
+            "expected_batch_size to make_plan() or suggest(); physical_batch_size of "
+            "make_private() bounds the memory."
         )
 
 
@@ -296,34 +270,3 @@ def row_specs(lots):
     return tuple(
         tf.nest.map_structure(of_rows, part) for part in (lots.element_spec.x, lots.element_spec.y)
     )
-
-
-# Two sets of the same kind differ by less than this factor, pixels in 0..255 and 0..1 by more.
-_FACTOR = 20.0
-
-
-def warn_of_other_scale(public, private):
-    """Warns if public rows seem to be in other units than the private ones.
-
-    The warning depends on private data, without noise. It is for those who hold the data, shows no
-    number of them, and changes nothing that is released. Public rows on another scale normalise
-    every example by moments that do not fit, and training would fail silently.
-
-    Args:
-        public: Array or tensor [M, ...].
-        private: Array [N, ...].
-    """
-    public, private = np.asarray(public), np.asarray(private)
-    if private.dtype.kind != "f" or public.dtype.kind != "f":
-        return  # ids have no scale
-    sizes = [np.sqrt(np.mean(np.square(t, dtype=np.float64))) for t in (public, private)]
-    larger, smaller = max(sizes), min(sizes)
-    if larger > _FACTOR * smaller:
-        word = "larger" if sizes[0] == larger else "smaller"
-        warnings.warn(
-            f"The public rows are more than {_FACTOR:g} times {word} than the private ones (root "
-            "mean square), as with 0..255 compared with 0..1: bring both to one scale. This "
-            "message depends on the private data; keep it with them.",
-            PrivacyWarning,
-            stacklevel=6,
-        )

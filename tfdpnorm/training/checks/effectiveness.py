@@ -38,9 +38,7 @@ def warn_of_ineffective(model, plan, optimizer, gradient_norm, stacklevel):
     found = [sentence for sentence in found if sentence]
     if found:
         warnings.warn(
-            "The guarantee holds, but these settings may train badly: "
-            + " ".join(found)
-            + " tfdpnorm.suggest(model, budget=..., num_examples=...) suggests others.",
+            "The guarantee holds, but these settings may train badly: " + " ".join(found),
             PrivacyWarning,
             stacklevel=stacklevel + 1,
         )
@@ -52,7 +50,7 @@ def _of_lots(plan):
     return (
         f"Batches of {plan.expected_batch_size:g} are small: they need a noise multiplier of "
         f"{plan.noise_multiplier:.2g}, and batches twice as large need little more, for half the "
-        "noise in the mean."
+        "noise in the mean. tfdpnorm.suggest(model, budget=..., num_examples=...) suggests a size."
     )
 
 
@@ -65,7 +63,7 @@ def _of_dropout(model):
     if not rates:
         return None
     names = ", ".join(f"{name} ({rate:g})" for name, rate in list(rates.items())[:3])
-    return f"Dropout, {names}, adds noise to gradients that are noisy already."
+    return f"Dropout, {names}, adds noise to gradients that are noisy already: remove the layer."
 
 
 def _of_rate(model, plan, optimizer):
@@ -85,7 +83,10 @@ def _of_rate(model, plan, optimizer):
     if usual / _FAR <= rate <= usual * _FAR:
         return None
     than = "small" if rate < usual else "large"
-    return f"A learning rate of {rate:.3g} is {than} for {name}: {usual:.2g} suits this noise."
+    return (
+        f"A learning rate of {rate:.3g} is {than} for {name}: {usual:.2g} suits this noise, as in "
+        f'compile(tfdpnorm.suggested_optimizer(private, "{name}"), ...).'
+    )
 
 
 def _of_clipping(plan, gradient_norm):
@@ -95,5 +96,5 @@ def _of_clipping(plan, gradient_norm):
         return None
     return (
         f"A clipping norm of {clip:g} is above the gradients of the public rows, whose norms are "
-        f"about {norm:.2g}, and the noise is proportional to it."
+        f"about {norm:.2g}, and the noise is proportional to it: lower it."
     )

@@ -213,10 +213,16 @@ def check_private_data(batches, plan, public_batch):
     """
     for name in ("most_per_person", "num_examples", "expected_batch_size"):
         if getattr(batches, name) != getattr(plan, name):
+            got, remedy = f"{getattr(batches, name)}", "make the two agree"
+            if name == "num_examples" and batches.persons is not None:
+                got += f" persons ({batches.persons.rows} rows)"
+                remedy = "give the plan the number of persons"
+            elif name == "num_examples":
+                got += " rows"
+                remedy += "; if the plan counts persons, it needs most_per_person, and fit() person"
             raise PrivacyError(
-                f"Expected data with {name}={getattr(plan, name)}, as in the plan, "
-                f"got {getattr(batches, name)}. The privacy accounting is valid for the planned "
-                "number only: make the two agree."
+                f"Expected data with {name}={getattr(plan, name)}, as in the plan, got {got}. The "
+                f"privacy accounting is valid for the planned number only: {remedy}."
             )
     if public_batch is not None:
         try:
