@@ -100,9 +100,9 @@ def defaults_text(records, tuned):
         f"Made from {len(records)} records by `python -m trainers.defaults --nocompute "
         "--output_dir=...`. LeNet-5, test accuracy in percent: mean +- standard deviation over "
         "runs with `make_private(model, budget=..., num_examples=...)` and an optimizer by name. "
-        "In brackets: the cell that a search had found, of the same network, with its runs, and how "
-        "far the defaults are ahead (+) or behind (-). KMNIST "
-        "(7,011 training images) was never searched. Public-batch normalisation "
+        "In brackets: the cell that a search had found, of the same network, with its runs, and "
+        "how far the defaults are ahead (+) or behind (-). KMNIST (7,011 training images) was "
+        "never searched. Public-batch normalisation "
         "has synthetic examples by default, and real ones in the searched cells of MNIST.\n\n"
         + table(("data", "normalisation", "optimizer", *(f"epsilon {e:g}" for e in EPSILONS)), rows)
     )
