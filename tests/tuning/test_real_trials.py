@@ -119,6 +119,8 @@ def test_a_search_protects_persons_with_public_scores(tmp_path, draw):
     scored = {"validation_data": (x[N:], y[N:]), "verbose": 0}
     with pytest.raises(PrivacyError, match="needs person="):
         made.search(x[:N], y[:N], **scored)
+    with pytest.raises(PrivacyError, match="num_examples=20, as in the settings, got 10 persons"):
+        made.search(x[:N], y[:N], person=person % 10, **scored)
     assert not list(tmp_path.rglob("ledger.jsonl"))
     made.search(x[:N], y[:N], person=person, **scored)
     (best,) = made.get_best_models()

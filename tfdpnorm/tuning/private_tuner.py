@@ -18,7 +18,7 @@ from tfdpnorm.privacy.entries import Finish, Trial
 from tfdpnorm.privacy.search_calibration import calibrate_search, describe_search
 from tfdpnorm.training import PrivateValidation, PublicBatch
 from tfdpnorm.training.checks.callbacks import validations_first
-from tfdpnorm.training.checks.data import check_person
+from tfdpnorm.training.checks.data import check_number, check_person
 from tfdpnorm.training.validation_data import check_validation_rows
 from tfdpnorm.tuning.distributed import check_distributed_mode, is_worker, tuner_file
 from tfdpnorm.tuning.folder import SearchFolder, inputs_of, rows_of_search
@@ -146,6 +146,7 @@ class PrivateTuner(keras_tuner.Tuner):
         self._score = score_of(*validation_data, self.search_plan, from_logits)
         self._score.check_training_data(inputs_of(x))
         check_person(x, fit_arguments.get("person"), self._plan)
+        check_number(x, fit_arguments.get("person"), self._plan)
         self._check_public_rows(keras_tuner.HyperParameters())
         rows = rows_of_search(x, y, validation_data, fit_arguments)
         if is_worker():
