@@ -68,6 +68,10 @@ def test_tables_of_weight_noise(experiment):
         for name in rows:
             never = None if "-" in name else "no convergence"
             expected[f"{name}/stddev={SMALL_NOISE:g}"] = never
+    if experiment == "davody_table3":  # and ours, which are reduced less
+        for less_reduced in ("24_epochs", "32_channels"):
+            name = f"batch-resnet18-hidden-{less_reduced}/stddev=1"
+            expected[name] = expected["batch-resnet18-hidden/stddev=1"]
     assert {spec.cell: spec.paper_value for spec in specs} == expected
     assert len(specs) == len(expected)
     for spec in specs:
