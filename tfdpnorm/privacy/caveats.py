@@ -203,9 +203,10 @@ _WORDS = {
     ),
     "initial_weights_not_fresh": (
         NOT_COVERED,
-        "Data that trained the initial weights, which were not fresh: {which} had other values "
-        "than its initializer gives. It is assumed that no private data did. Otherwise their "
-        "epsilon adds to this one, unless it is counted as an earlier phase.",
+        "The data that the initial weights were trained on: the weights were not fresh, since "
+        "{which} had other values than its initializer gives. It is assumed that these data are "
+        "public. Otherwise their epsilon adds to this one, unless it is counted as an earlier "
+        "phase.",
     ),
     "first_weights_unseen": (
         NOT_COVERED,

@@ -259,7 +259,7 @@ def _relies_on(ledger, unit):
     elif ledger.state.search is None:
         settings += " (not declared by the data holder)" if used is None else " (as declared)"
     if "initial_weights_not_fresh" in known:
-        settings += "; initial weights, which were not fresh, that no private data trained"
+        settings += "; initial weights (not fresh) that were not trained on private data"
     return (
         f"What it relies on: {drawn}a noise key that stays secret; "
         f"{manner_of(ledger).contribution} of each {unit.one} that depends on no other {unit.one} "
