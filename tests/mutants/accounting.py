@@ -430,7 +430,7 @@ MUTANTS = (
     fault(
         "sampled-persons-called-examples",
         "tfdpnorm/privacy/words.py",
-        "return _UNITS[ledger.unit]",
+        "return UNITS[ledger.unit]",
         'return _UNITS["row"]',
         "Of persons, the statement says that each example is protected by itself.",
         (*_STATEMENT_TESTS, *_JSON_TESTS),
@@ -555,8 +555,8 @@ MUTANTS = (
     fault(
         "epsilon-printed-as-python-does",
         _STATEMENT,
-        'f"{ceil_text(figures.epsilon)} (rounded up) and delta',
-        'f"{figures.epsilon:.4g} (rounded up) and delta',
+        '"epsilon = {ceil_text(figures.epsilon)} (rounded up) and delta',
+        '"epsilon = {figures.epsilon:.4g} (rounded up) and delta',
         "Every other epsilon is printed smaller than it is.",
         ("tests/privacy/test_statement.py",),
     ),
