@@ -51,6 +51,12 @@ def test_a_bias_of_the_users_own_is_fresh():
     assert first_not_fresh(keras.Sequential([keras.Input((4,)), last])) is None
 
 
+def test_attributes_that_are_no_weights_are_not_looked_at():
+    layer = keras.layers.Dense(2)
+    layer.gate, layer.gate_initializer = True, keras.initializers.Zeros()
+    assert first_not_fresh(keras.Sequential([keras.Input((4,)), layer])) is None
+
+
 def test_the_statement_says_so(tmp_path):
     first = tfdpnorm.make_private(mlp(), budget=BUDGET, num_examples=len(X), epochs=1)
     first.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))

@@ -7,6 +7,7 @@ import numpy as np
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.models import sublayers
+from tfdpnorm.keras_compat.variables import is_variable
 
 _CONSTANTS = tuple(getattr(keras.initializers, name) for name in ("Zeros", "Ones", "Constant"))
 _ENDING = "_initializer"
@@ -31,7 +32,7 @@ def first_not_fresh(model):
                 continue
             name = attribute.removesuffix(_ENDING)
             variable = getattr(layer, name, None)
-            if variable is not None and not _is_fresh(layer, variable, initializer):
+            if is_variable(variable) and not _is_fresh(layer, variable, initializer):
                 return f"the {name} of {layer.name!r}"
     return None
 

@@ -201,7 +201,7 @@ def check_number(x, person, plan):
         count = x.num_examples
     elif person is not None:
         count = len(np.unique(person))
-    elif is_sequence(x):  # of batches
+    elif is_sequence(x) or isinstance(x, tf.data.Dataset):  # of batches
         return
     else:
         count = len(tf.nest.flatten(x)[0])
