@@ -23,6 +23,7 @@ _TITLES = {
     "finetune_cifar10": "Private head on CIFAR-10, features of EfficientNet-Lite0",
     "klause_appendix_b": "Batch normalisation on CIFAR-10 (not private)",
     "klause_norms": "Private ResNet-9 on CIFAR-10 by normalisation",
+    "klause_norms_narrow": "Private narrow ResNet-9, CIFAR-10 at 16 pixels, by normalisation",
     "klause_wide": "Private WRN-16-1 with and without ScaleNorm, CIFAR-10 at 16 pixels",
     "klause_table1": "Private ResNet-9 with and without ScaleNorm",
     "klause_table2": "Private WRN-16-4 and ResNet-9 on CIFAR-10",

@@ -26,6 +26,7 @@ def test_there_are_all_tables():
         "klause_table4": 6,
         "klause_appendix_b": 2,
         "klause_norms": 10,
+        "klause_norms_narrow": 7,
         "klause_wide": 2,
     }
 
@@ -114,6 +115,14 @@ def test_normalisations_side_by_side_differ_in_nothing_else():
     assert public == ["cifar100"] * 5 + ["synthetic:fractal", "cifar100"]
     assert specs[-2].network == "cifar10-resnet9-public_batch-synthetic_fractal"
     assert specs[-1].network == "cifar10-resnet9-public_batch-stopped"
+
+
+def test_narrow_networks_differ_in_their_normalisation_alone():
+    specs = registry.cells("klause_norms_narrow")
+    shared = {(s.epsilon, s.steps, s.expected_batch_size, s.learning_rate) for s in specs}
+    assert shared == {(7.42, 100, 1024, 3e-3)}
+    options = [dict(s.model_options, scale_norm=None) for s in specs]
+    assert all(o == options[0] for o in options) and options[0]["standardized_by"] == "cifar100"
 
 
 def test_appendix_b_is_trained_without_privacy():
