@@ -27,7 +27,7 @@ from tfdpnorm.training.pull_back_weight import automatic_weight
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_LITTLE_SIGNAL = 5.0  # below it shrinkage helped, above it did harm: docs/which_normalisation.md
+_LITTLE_SIGNAL = 7.0  # below it shrinkage helped, above it did harm: docs/which_normalisation.md
 _REMEDY = "Make the rows with tfdpnorm.data.synthetic_rows, and pass them as public_batch."
 
 

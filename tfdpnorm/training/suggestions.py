@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from tfdpnorm.privacy.budget import PrivacyBudget
 
 
-# Small images lose by being moved.
-_MULTIPLICITY, _SMALLEST_IMAGE, _LARGEST_SHIFT = 4, 24, 0.1
+# Small images lose by being moved, and all by being moved far: docs/settings.md.
+_MULTIPLICITY, _SMALLEST_IMAGE, _LARGEST_SHIFT = 4, 24, 0.04
 # Rows at once: more make no update faster on a processor. What a layer gives is kept for the
 # backward pass, and there are copies of it: some 16 bytes for each number.
 _ROWS, _ROWS_OF_UNKNOWN = 512, 64
@@ -211,7 +211,7 @@ def _views(model, most_per_person):
         return None, f"only images of {_SMALLEST_IMAGE} pixels and more benefit"
     padding = round(_LARGEST_SHIFT * size)
     views = Views(RandomCropAndFlip(padding=padding, flip=False), multiplicity=_MULTIPLICITY)
-    return views, f"shifted by up to {padding} pixels; {_MULTIPLICITY} times the time of an update"
+    return views, f"shifted by up to {padding} pixel{'s' * (padding > 1)}; {_MULTIPLICITY} times the time of an update"
 
 
 def _public_batch(model):
