@@ -178,23 +178,31 @@ class TestSuggestion:
             assert norm_of_one > suggestion.plan.l2_norm_clip
 
     @pytest.mark.parametrize(
-        ("shape", "multiplicity"), [((32, 40, 3), 4), ((24, 24, 1), 4), ((16, 32, 1), None)]
+        ("shape", "pixels"), [((64, 80, 3), 3), ((24, 24, 1), 1), ((16, 32, 1), None)]
     )
-    def test_images_of_a_size_get_views(self, shape, multiplicity):
+    def test_images_of_a_size_are_shifted(self, shape, pixels):
         inputs = keras.Input(shape)
         model = keras.Model(inputs, keras.layers.Dense(2)(keras.layers.Flatten()(inputs)))
         views = suggest(model, budget=BUDGET, num_examples=N).views
-        assert multiplicity == (None if views is None else views.multiplicity)
+        assert (views is None) == (pixels is None)
+        if pixels:
+            assert views.multiplicity == 1 and views.augmentations[0].padding == pixels
+
+    def test_images_are_not_shifted_away_from_their_masks(self):
+        inputs = keras.Input((32, 32, 3))
+        model = keras.Model(inputs, keras.layers.Conv2D(2, 3, padding="same")(inputs))
+        suggestion = suggest(model, budget=BUDGET, num_examples=N)
+        assert suggestion.views is None and "masks" in suggestion.reasons["views"]
 
     def test_the_views_move_images_and_do_not_flip_them(self):
         inputs = keras.Input((28, 28, 1))
         model = keras.Model(inputs, keras.layers.Dense(2)(keras.layers.Flatten()(inputs)))
         views = suggest(model, budget=BUDGET, num_examples=N).views
         image = np.tile(np.arange(28, dtype="float32")[None, None, :, None], (1, 28, 1, 1))
-        seen = np.asarray(views(tf.constant(image)))[0]
+        seen = np.asarray(views(tf.constant(image)))
         middle = seen[:, 10, 8:20, 0]
         np.testing.assert_array_equal(np.diff(middle, axis=-1), 1.0)
-        assert abs(middle[:, 0] - 8).max() <= 3
+        assert abs(middle[:, 0] - 8).max() <= 1
 
     def test_large_rows_go_through_in_small_batches(self):
         def rows(side):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 # Small images lose by being moved, and all by being moved far: docs/settings.md.
-_MULTIPLICITY, _SMALLEST_IMAGE, _LARGEST_SHIFT = 4, 24, 0.04
+_SMALLEST_IMAGE, _LARGEST_SHIFT = 24, 0.04
 # Rows at once: more make no update faster on a processor. What a layer gives is kept for the
 # backward pass, and there are copies of it: some 16 bytes for each number.
 _ROWS, _ROWS_OF_UNKNOWN = 512, 64
@@ -206,12 +206,19 @@ def _views(model, most_per_person):
         return None, "only images have any"
     if most_per_person is not None:
         return None, "a person has several rows"
+    if not _is_known_to_give_vectors(model):
+        return None, "outputs with positions, such as masks, would have to be moved with the image"
     size = min(side or 0 for side in specs.shape[1:3])
     if size < _SMALLEST_IMAGE:
         return None, f"only images of {_SMALLEST_IMAGE} pixels and more benefit"
     padding = round(_LARGEST_SHIFT * size)
-    views = Views(RandomCropAndFlip(padding=padding, flip=False), multiplicity=_MULTIPLICITY)
-    return views, f"shifted by up to {padding} pixel{'s' * (padding > 1)}; {_MULTIPLICITY} times the time of an update"
+    views = Views(RandomCropAndFlip(padding=padding, flip=False))
+    return views, f"each image is shifted at random by up to {padding} pixel{'s' * (padding > 1)}"
+
+
+def _is_known_to_give_vectors(model):
+    outputs = tf.nest.flatten(getattr(model, "outputs", None) or [None])
+    return all(output is not None and len(output.shape) <= 2 for output in outputs)
 
 
 def _public_batch(model):
