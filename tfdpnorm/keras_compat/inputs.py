@@ -32,6 +32,18 @@ def rows_by_input(model, rows):
     return tf.nest.flatten(rows)
 
 
+def packed_for(model, parts):
+    """Returns what a model takes of a list in the order of its inputs; of one, that one.
+
+    For a model whose inputs are unknown they must be one.
+    """
+    inputs = symbolic_inputs(model)
+    if tf.nest.is_nested(inputs):
+        return tf.nest.pack_sequence_as(inputs, parts)
+    (part,) = parts
+    return part
+
+
 def rows_in_structure_of(model, rows, others):
     """Returns rows as `others` are: in a dict, or by their places; unchanged if they are already.
 
