@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
-from tfdpnorm import PrivacyError
+from tfdpnorm import PrivacyBudget, PrivacyError, make_private
 from tfdpnorm.data import check_public_batch
 from tfdpnorm.layers import PublicBatchNormalization
 from tfdpnorm.training import PrivateValidation
@@ -77,6 +77,25 @@ def test_joined_rows_are_those_of_each_input():
         for form in (FORMS["dict"], by_place):
             found = each.forward(form(x), None, training=False)
             np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("form", ["dict", "tuple"])
+def test_texts_for_numbers_are_told_by_the_input(form, private, cross_entropy):
+    x = {**rows(40), "cat": np.array([["red", "blue"]] * 40)}
+    trained = private(table(), public_batch=rows(8, seed=1))
+    trained.compile("sgd", cross_entropy)
+    with pytest.raises(TypeError, match="for input 'cat' of the model, got texts.*StringLookup"):
+        trained.fit(FORMS[form](x), Y, verbose=0)
+    with pytest.raises(TypeError, match="Expected labels as numbers in y, .*Map the class names"):
+        trained.fit(FORMS[form](rows(40)), np.array(["cat", "dog"] * 20), verbose=0)
+    assert trained.ledger.updates == 0
+
+
+def test_a_budget_in_the_place_of_the_plan_is_told_its_name():
+    with pytest.raises(TypeError, match="got a PrivacyBudget.*budget=budget, num_examples"):
+        make_private(table(), PrivacyBudget(3.0, 1e-5))
+    with pytest.raises(ValueError, match="Expected epsilon > 0, got '3'. Give a positive number"):
+        PrivacyBudget("3", 1e-5)
 
 
 class Twins:
