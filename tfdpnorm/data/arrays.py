@@ -91,8 +91,8 @@ def numeric_array(value, name):
         ) from None
     if array.dtype.kind in "USO" and name.startswith("y"):
         raise TypeError(
-            f"Expected labels as numbers in {name}, got dtype {array.dtype}. Map the class names to "
-            "0, 1, ..., by a list of names that is fixed beforehand."
+            f"Expected labels as numbers in {name}, got dtype {array.dtype}. Map the class names "
+            "to 0, 1, ..., by a list of names that is fixed beforehand."
         )
     if array.dtype.kind not in "biuf":
         raise TypeError(
