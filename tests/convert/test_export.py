@@ -11,8 +11,9 @@ from tensorflow.keras import layers
 from tests.convert.test_convert import randomized
 from tests.private_of import private_of
 from tfdpnorm import models
-from tfdpnorm.convert import convert_model, export, exported, write_card
+from tfdpnorm.convert import convert_model, export, exported, run_tflite, write_card
 from tfdpnorm.convert.exported import JSON, MARKDOWN
+from tfdpnorm.layers import PublicBatchNormalization
 
 
 def model_of(batch_norm):
@@ -64,15 +65,86 @@ def test_every_format_predicts_the_same(tmp_path, batch_norm):
 
 
 def test_a_file_that_predicts_otherwise_is_rejected(tmp_path, monkeypatch):
-    monkeypatch.setattr(exported, "run_tflite", lambda path, rows: np.zeros((len(rows), 4)))
+    monkeypatch.setattr(exported, "run_tflite", lambda path, rows: np.zeros((6, 4)))
     with pytest.raises(ValueError, match="to predict as the model does"):
         export(model_of("frozen"), tmp_path, ROWS, int8=False)
+
+
+def table(outputs=1, statistics="public"):
+    """A model of three inputs, whose names are not in alphabetical order."""
+    note, num, cat = (
+        keras.Input((6,), dtype="int32", name="note"),
+        keras.Input((4,), name="num"),
+        keras.Input((2,), dtype="int32", name="cat"),
+    )
+    parts = [layers.Flatten()(layers.Embedding(9, 2)(ids)) for ids in (note, cat)]
+    x = PublicBatchNormalization(statistics=statistics)(
+        layers.Dense(5)(layers.Concatenate()([*parts, num]))
+    )
+    return keras.Model([note, num, cat], [layers.Dense(3)(x) for _ in range(outputs)])
+
+
+def rows_of_table(count, seed=0):
+    rng = np.random.default_rng(seed)
+    return {
+        "note": rng.integers(9, size=(count, 6)),
+        "num": rng.normal(size=(count, 4)).astype(np.float32),
+        "cat": rng.integers(9, size=(count, 2)),
+    }
+
+
+@pytest.mark.parametrize("form", ["dict", "tuple", "list", "of the training"])
+def test_several_inputs_go_by_name_or_by_place(tmp_path, form):
+    """The formats agree only if each array reaches its input."""
+    rows = rows_of_table(8)
+    private = private_of(table(), public_batch=rows, **PLAN)
+    given = {"dict": rows, "of the training": None}
+    given |= {kind.__name__: kind(rows.values()) for kind in (tuple, list)}
+    found = export(private, tmp_path / "new", given[form], int8=form == "dict")
+    assert len(found) == 4 if form == "dict" else 3
+    assert all(entry.largest < 1e-5 for entry in found[:3])
+    expected = private.predict(rows, verbose=0)
+    lite = {
+        name: part[::-1].astype(np.int32 if name != "num" else np.float32)
+        for name, part in rows.items()
+    }
+    np.testing.assert_allclose(
+        run_tflite(found[2].path, lite), expected[::-1], rtol=1e-4, atol=1e-5
+    )
+
+
+def test_a_failed_export_leaves_nothing(tmp_path, monkeypatch):
+    rows, folder = rows_of_table(8), tmp_path / "new"
+    private = private_of(table(), public_batch=rows, **PLAN)
+    for bad, says in (
+        ({"note": rows["note"]}, "a dict of rows .* for .'note', 'num', 'cat'.*got 1 arrays"),
+        ("synthetic", "a dict of rows .* for .'note', 'num', 'cat'.* got 'synthetic'"),
+        ({**rows, "num": rows["num"][:3]}, r"got 3 arrays of \[8, 3, 8\] rows"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            export(private, folder, bad)
+        assert not folder.exists()
+    with pytest.raises(ValueError, match="Expected a model with one output, got 2"):
+        export(private_of(table(2), public_batch=rows, **PLAN), folder)
+    assert not folder.exists()
+    monkeypatch.setattr(exported, "run_tflite", lambda path, rows: np.zeros((8, 3)))
+    with pytest.raises(ValueError, match="to predict as the model does"):
+        export(private, folder, int8=False)
+    assert not folder.exists()
+
+
+def test_rows_of_several_inputs_are_in_no_file():
+    private = private_of(table(statistics="example"), public_batch=rows_of_table(8), **PLAN)
+    with pytest.raises(ValueError, match="Expected a model with one input, whose file.* got 3"):
+        private.servable()
 
 
 def test_the_rows_are_by_default_those_of_the_training(tmp_path, monkeypatch):
     compared = []
     monkeypatch.setattr(exported, "to_tflite", lambda served, rows=None: b"")
-    monkeypatch.setattr(exported, "run_tflite", lambda path, rows: compared.append(rows) or 0)
+    monkeypatch.setattr(
+        exported, "run_tflite", lambda path, rows: compared.extend(rows.values()) or 0
+    )
     monkeypatch.setattr(exported, "_compared", lambda *_: dict.fromkeys(COMPARED, 0.0))
     private = private_of(model_of("public_batch"), public_batch="synthetic", **PLAN)
     export(private, tmp_path, int8=False)

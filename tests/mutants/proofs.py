@@ -435,7 +435,7 @@ MUTANTS = (
     fault(
         "metrics-of-inference-may-write",
         "tfdpnorm/training/private_model.py",
-        "        with changes_no_variable(self.model, self.metrics):\n",
+        "        with changes_no_variable(self.model, lambda: self.metrics):\n",
         "        if True:\n",
         "A metric writes down a validation row where training reads it.",
         tests_in(

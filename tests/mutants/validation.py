@@ -158,8 +158,8 @@ MUTANTS = (
     fault(
         "public-rows-as-validation-rows",
         _ROWS,
-        "    if public_batch is not None:\n        check",
-        "    if False:\n        check",
+        "    if public_batch is not None:\n        if not",
+        "    if False:\n        if not",
         "Public rows are asked about as private validation examples.",
         tests_in(f"{_VALIDATION}/test_training_rows.py", "TestTrainingData"),
     ),

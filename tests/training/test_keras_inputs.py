@@ -161,7 +161,7 @@ def test_ragged_and_sparse_rows_are_rejected_with_what_to_do(name, fitted):
 
 
 def test_texts_are_no_targets(fitted):
-    with pytest.raises(TypeError, match="Expected y to hold booleans, integers or floats"):
+    with pytest.raises(TypeError, match="Expected labels as numbers in y, .*Map the class names"):
         fitted(one_output(), X, np.array(["a"] * N))
 
 

@@ -113,6 +113,7 @@ class TestThreeArguments:
             make_private(model, plan, convert="public_batch")
         private = make_private(model, convert="public_batch", **settings)
         assert private.plan.most_per_person == 3
+        assert "persons, of 3 rows each; at most" in str(private.suggestion)
 
     @pytest.mark.parametrize(
         ("settings", "message"),
@@ -317,7 +318,7 @@ class TestWarns:
     def test_small_batches_are_warned_of(self):
         rate = keras.optimizers.SGD(0.1)
         assert any(
-            "Batches of 1 are small" in s
+            "Batches of 1 are small" in s and "raise epochs" in s
             for s in self.compiled(rate, expected_batch_size=1, budget=PrivacyBudget(8.0, 1e-3))
         )
 

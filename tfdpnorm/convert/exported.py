@@ -7,6 +7,7 @@ import json
 import math
 import os
 import pathlib
+import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -16,7 +17,13 @@ from tensorflow import keras
 from tfdpnorm import files
 from tfdpnorm.convert.fold import fold_public_statistics
 from tfdpnorm.convert.tflite import run_tflite, to_tflite
-from tfdpnorm.keras_compat.models import check_made_by_configs, is_made_of_layers, sublayers
+from tfdpnorm.keras_compat.inputs import input_names, packed_for, rows_by_input
+from tfdpnorm.keras_compat.models import (
+    check_made_by_configs,
+    is_made_of_layers,
+    sublayers,
+    symbolic_inputs,
+)
 from tfdpnorm.keras_compat.saving import write_saved_model
 from tfdpnorm.layers import ScaleNorm
 from tfdpnorm.privacy.metadata import write_metadata
@@ -77,11 +84,11 @@ def export(
         the public rows alone.
 
     Args:
-        model: A `PrivateModel`, or a Sequential or functional Keras model with one input.
-        folder: Folder of the files, made if absent.
+        model: A `PrivateModel`, or a Sequential or functional Keras model, with one output.
+        folder: Folder of the files, made if absent; removed again after an error.
         public_rows: [M, ...] rows that are not private, to compare predictions on, and for the
-            ranges of int8. None for the first 128 public rows of a `PrivateModel`, synthetic
-            ones included.
+            ranges of int8; of several inputs, a dict by their names, or a tuple. None for the first
+            128 public rows of a `PrivateModel`, synthetic ones included.
         int8: Whether to write the int8 file too.
         trained_by: The `PrivateModel` that trained a part of `model`, whose privacy metadata the
             Keras files hold (`tfdpnorm.privacy.metadata`); None for `model` itself, if it is one.
@@ -91,20 +98,32 @@ def export(
         List of `ExportedFile`.
 
     Raises:
-        ValueError: without rows; if a file predicts otherwise: beyond `FLOAT_TOLERANCE` in float32,
-            or beyond `INT8_TOLERANCE` in int8; or if a conversion has exchanged layers inside of
-            others, which no file of the whole model can hold.
+        ValueError: without rows for each input, or for several outputs; if a file predicts
+            otherwise: beyond `FLOAT_TOLERANCE` in float32, or beyond `INT8_TOLERANCE` in int8; or
+            if a conversion has exchanged layers inside of others, which no file of the whole model
+            can hold.
         OSError: if the folder cannot be written to.
     """
     check_made_by_configs(model, "exported")
-    folder = files.make_folder(folder, "export_dir")
     served = _served_model(model)
-    rows = _rows_for(model, public_rows, tf.as_dtype(served.inputs[0].dtype).as_numpy_dtype)
-    expected = np.asarray(served(rows, training=False))
+    rows = _rows_for(model, served, public_rows)
+    expected = _predicted(served, rows)
     if trained_by is None:
         metadata = model.privacy_metadata() if hasattr(model, "privacy_metadata") else None
     else:
         metadata = trained_by.privacy_metadata(model)
+    is_new = not os.path.exists(folder)
+    folder = files.make_folder(folder, "export_dir")
+    try:
+        return _written(served, folder, rows, expected, metadata, int8, echo)
+    except BaseException:
+        if is_new:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _written(served, folder, rows, expected, metadata, int8, echo):
+    """Writes and compares the files; returns their `ExportedFile`s."""
     found = []
 
     def add(kind, path, outputs, tolerance, by):
@@ -125,14 +144,14 @@ def export(
     if metadata is not None:
         write_metadata(path, metadata)
     loaded = keras.models.load_model(path, compile=False)
-    add("keras", path, np.asarray(loaded(rows, training=False)), FLOAT_TOLERANCE, "largest")
+    add("keras", path, _predicted(loaded, rows), FLOAT_TOLERANCE, "largest")
     path = folder / "saved_model"
     echo(f"  writing and comparing {path}")
     write_saved_model(served, path)
     if metadata is not None:
         write_metadata(path, metadata)
     restored = tf.saved_model.load(os.fspath(path))
-    (outputs,) = restored.signatures["serving_default"](tf.constant(rows)).values()
+    (outputs,) = _called(restored.signatures["serving_default"], rows).values()
     add("saved_model", path, outputs.numpy(), FLOAT_TOLERANCE, "largest")
     path = folder / "model.tflite"
     echo(f"  writing and comparing {path}")
@@ -141,23 +160,65 @@ def export(
     if int8:
         path = folder / "model_int8.tflite"
         echo(f"  writing and comparing {path}")
-        files.write_whole(path, to_tflite(served, rows))
+        files.write_whole(path, to_tflite(served, list(rows.values())))
         add("tflite_int8", path, run_tflite(path, rows), INT8_TOLERANCE, "relative")
     return found
 
 
-def _rows_for(model, public_rows, dtype):
-    """The rows to compare on, an array [M, ...]: those given, or those that trained the model."""
+def _rows_for(model, served, public_rows):
+    """The rows to compare on, those given or those that trained the model: a dict by input."""
     of_run = getattr(model, "streams", None)
     if public_rows is None and of_run is not None and of_run.layers:
-        public_rows = of_run.public_batch[:_ROWS]
+        public_rows = tf.nest.map_structure(lambda part: part[:_ROWS], of_run.public_batch)
+    names = input_names(served) or [None]
+    wanted = "rows [M, ...]" if len(names) == 1 else f"a dict of rows [M, ...] for {names}"
     if public_rows is None or isinstance(public_rows, str):
         raise ValueError(
-            f"Expected public_rows to be rows [M, ...] that are not private, got {public_rows!r}. "
-            "Make some with tfdpnorm.data.synthetic_rows, or leave them out for a PrivateModel "
-            "that was trained with public rows."
+            f"Expected public_rows to be {wanted} that are not private, got {public_rows!r}. "
+            "Predictions are compared on them. Make some with tfdpnorm.data.synthetic_rows, or "
+            "leave them out for a PrivateModel that was trained with public rows."
         )
-    return np.asarray(public_rows, dtype)
+    if len(names) == 1 and not isinstance(public_rows, dict):
+        parts = [public_rows]
+    else:
+        parts = rows_by_input(served, tf.nest.map_structure(np.asarray, _as_tuple(public_rows)))
+    if len(parts) != len(names) or len({len(part) for part in parts}) > 1:
+        raise ValueError(
+            f"Expected public_rows to be {wanted}, as many rows of each, got {len(parts)} arrays "
+            f"of {[len(part) for part in parts]} rows. Pass the same rows of each input."
+        )
+    dtypes = [tf.as_dtype(x.dtype).as_numpy_dtype for x in _inputs_of(served)]
+    arrays = map(np.asarray, parts, dtypes)
+    return dict(zip(names, arrays, strict=True))
+
+
+def _as_tuple(rows):
+    """A list of arrays as a tuple: `tf.nest` takes the rows of nested lists for inputs."""
+    return tuple(map(np.asarray, rows)) if isinstance(rows, list) else rows
+
+
+def _inputs_of(served):
+    """The symbolic inputs, in the order of `input_names`."""
+    inputs = symbolic_inputs(served)
+    return served.inputs if inputs is None else tf.nest.flatten(inputs)
+
+
+def _predicted(model, rows):
+    """The predictions for a dict of rows, an array; errors for several outputs."""
+    outputs = model(packed_for(model, list(rows.values())), training=False)
+    if tf.nest.is_nested(outputs):
+        raise ValueError(
+            f"Expected a model with one output, got {len(tf.nest.flatten(outputs))}. Export a "
+            "keras.Model of one of them: export(keras.Model(m.inputs, m.outputs[0]), ..., "
+            "trained_by=private), with m = private.servable()."
+        )
+    return np.asarray(outputs)
+
+
+def _called(signature, rows):
+    """What a signature of a SavedModel gives for a dict of rows."""
+    tensors = {name: tf.constant(part) for name, part in rows.items()}
+    return signature(**tensors) if len(tensors) > 1 else signature(*tensors.values())
 
 
 def _served_model(model):

@@ -199,7 +199,7 @@ def _forward(model, rows):
         return by_tensorflow
     try:
         spec = tf.TensorSpec([1, *rows.shape[1:]], tf.float32)
-        lite = TFLiteModel(of_function(lambda x: model(x, training=False), spec, model))
+        lite = TFLiteModel(of_function(lambda x: model(x, training=False), [spec], model))
         outputs = lite(rows)
     except Exception:  # Its converter and its kernels raise what they like.
         return by_tensorflow

@@ -5,11 +5,14 @@ from __future__ import annotations
 import concurrent.futures
 import os
 import pathlib
+from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
 
 from tfdpnorm.keras_compat.devices_and_precision import silent_stderr
+from tfdpnorm.keras_compat.inputs import input_names, packed_for
+from tfdpnorm.keras_compat.models import symbolic_inputs
 from tfdpnorm.keras_compat.saving import owner_of_variables
 
 
@@ -17,31 +20,44 @@ def to_tflite(model, ranges=None):
     """Returns the bytes of a TFLite model, which takes one row at a time.
 
     Args:
-        model: A Keras model with one input.
-        ranges: [M, ...] rows that are not private, whose activations give the ranges of int8; None
-            for a model in float32. The inputs and outputs are float32 in both.
+        model: A Keras model; of several inputs, which keep their names, a functional one.
+        ranges: List of [M, ...] rows that are not private, one for each input, whose activations
+            give the ranges of int8; None for a model in float32. Inputs and outputs of floats are
+            float32 in both.
     """
+    inputs = symbolic_inputs(model)
+    several = tf.nest.is_nested(inputs) and len(tf.nest.flatten(inputs)) > 1
+    names = input_names(model) if several else ["image"]
+    tensors = tf.nest.flatten(inputs) if several else model.inputs
     # Of one row: some kernels take no batch of unknown size.
-    (spec,) = [tf.TensorSpec([1, *x.shape[1:]], x.dtype, name="image") for x in model.inputs]
-    return of_function(lambda image: model(image, training=False), spec, model, ranges)
+    specs = [
+        tf.TensorSpec([1, *x.shape[1:]], x.dtype, name=name)
+        for name, x in zip(names, tensors, strict=True)
+    ]
+    call = lambda *rows: model(packed_for(model, rows), training=False)  # noqa: E731
+    return of_function(call, specs, model, ranges)
 
 
-def of_function(call, spec, owner, ranges=None):
-    """Returns the bytes of a TFLite model that computes a function of one tensor.
+def of_function(call, specs, owner, ranges=None):
+    """Returns the bytes of a TFLite model that computes a function of tensors.
 
     Args:
         call: The function.
-        spec: `tf.TensorSpec` of the tensor, with one row.
+        specs: `tf.TensorSpec` of each tensor, with one row: a list.
         owner: The Keras model or layer that has the function's variables.
-        ranges: [M, ...] rows that are not private, for int8; None for float32.
+        ranges: List of [M, ...] rows that are not private, for int8; None for float32.
     """
     function = tf.function(call, autograph=False)
     converter = tf.lite.TFLiteConverter.from_concrete_functions(
-        [function.get_concrete_function(spec)], owner_of_variables(owner)
+        [function.get_concrete_function(*specs)], owner_of_variables(owner)
     )
     if ranges is not None:
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
-        converter.representative_dataset = lambda: ([row[np.newaxis]] for row in ranges)
+        names = [spec.name for spec in specs]  # Its own order of the inputs is another one.
+        converter.representative_dataset = lambda: (
+            {name: row[np.newaxis] for name, row in zip(names, rows, strict=True)}
+            for rows in zip(*ranges, strict=True)
+        )
         converter.target_spec.supported_ops = [
             tf.lite.OpsSet.TFLITE_BUILTINS_INT8,
             tf.lite.OpsSet.TFLITE_BUILTINS,
@@ -50,12 +66,12 @@ def of_function(call, spec, owner, ranges=None):
         return converter.convert()
 
 
-def run_tflite(path: str | os.PathLike, rows: np.ndarray) -> np.ndarray:
+def run_tflite(path: str | os.PathLike, rows: np.ndarray | Mapping[str, np.ndarray]) -> np.ndarray:
     """Returns the outputs of a TFLite model, one row at a time.
 
     Args:
-        path: The file; its model has one input and one output.
-        rows: [N, ...].
+        path: The file; its model has one output.
+        rows: [N, ...]; of several inputs, a dict of such arrays by the names of the inputs.
 
     Returns:
         [N, ...], float32.
@@ -64,7 +80,7 @@ def run_tflite(path: str | os.PathLike, rows: np.ndarray) -> np.ndarray:
 
 
 class TFLiteModel:
-    """A TFLite model with one input of one row and one output, which threads share rows of.
+    """A TFLite model with inputs of one row and one output, which threads share rows of.
 
     A thread to itself per core is faster than threads that share a row, and so than a Keras model:
     some four times for EfficientNet-Lite0 on two cores.
@@ -84,18 +100,31 @@ class TFLiteModel:
                 interpreter.allocate_tensors()
 
     def __call__(self, rows):
-        """Returns the outputs [N, ...] of rows [N, ...]."""
-        shares = np.array_split(rows, len(self._interpreters))
+        """Returns the outputs [N, ...] of rows [N, ...], or of a dict of them by input."""
+        parts = rows if isinstance(rows, Mapping) else {None: rows}
+        split = [np.array_split(part, len(self._interpreters)) for part in parts.values()]
+        shares = [dict(zip(parts, share, strict=True)) for share in zip(*split, strict=True)]
         with concurrent.futures.ThreadPoolExecutor(len(shares)) as pool:
             found = pool.map(_run, self._interpreters, shares)
             return np.concatenate([outputs for outputs in found if outputs is not None])
 
 
 def _run(interpreter, rows):
-    (given,), (made,) = interpreter.get_input_details(), interpreter.get_output_details()
+    given, (made,) = interpreter.get_input_details(), interpreter.get_output_details()
+    if len(given) == 1:
+        numbers = [given[0]["index"]]
+    else:
+        by_name = {_name(each): each["index"] for each in given}
+        numbers = [by_name[name] for name in rows]
     found = []
-    for row in rows:
-        interpreter.set_tensor(given["index"], row[np.newaxis])
+    for row in zip(*rows.values(), strict=True):
+        for number, part in zip(numbers, row, strict=True):
+            interpreter.set_tensor(number, part[np.newaxis])
         interpreter.invoke()
         found.append(interpreter.get_tensor(made["index"])[0])
     return np.stack(found) if found else None
+
+
+def _name(tensor):
+    """The name that an input has in the model, of TFLite's details of it."""
+    return tensor["name"].removeprefix("serving_default_").split(":")[0]

@@ -89,6 +89,11 @@ def numeric_array(value, name):
             f"unequal shapes ({error}). Pad them to one shape. Several inputs go in a tuple or a "
             "dict, not in a list."
         ) from None
+    if array.dtype.kind in "USO" and name.startswith("y"):
+        raise TypeError(
+            f"Expected labels as numbers in {name}, got dtype {array.dtype}. Map the class names "
+            "to 0, 1, ..., by a list of names that is fixed beforehand."
+        )
     if array.dtype.kind not in "biuf":
         raise TypeError(
             f"Expected {name} to hold booleans, integers or floats, got dtype {array.dtype}. "

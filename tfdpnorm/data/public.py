@@ -216,10 +216,15 @@ def _leaves(x):
 def _check_alike(public, private):
     """Raises where one array [M, ...] of a public batch does not suit its private one [N, ...]."""
     if public.shape[1:] != private.shape[1:]:
+        are_images = 4 in (public.ndim, len(private.shape))
         raise ValueError(
             f"Expected public rows shaped as the private ones, got public_x "
             f"{list(public.shape)} and private_x {list(private.shape)}. "
-            f"Fit images with `match_images(public_x, {private.shape[1:]})`."
+            + (
+                f"Fit images with `match_images(public_x, {private.shape[1:]})`."
+                if are_images
+                else "Prepare both alike; several inputs go in a dict by their names."
+            )
         )
     kinds = [_KIND_NAMES.get(array.dtype.kind) for array in (public, private)]
     if kinds[0] != kinds[1]:

@@ -36,7 +36,8 @@ class PrivacyBudget:
             "epsilon",
             self.epsilon,
             allow_inf=True,
-            remedy="Give a positive epsilon, or float('inf') to train without noise.",
+            remedy="Give a positive number, such as 3.0. Only float('inf') trains without noise, "
+            "and it has no guarantee.",
         )
         delta = arguments.open_unit(
             "delta", self.delta, remedy="Give a probability well below 1 / num_examples."

@@ -59,7 +59,7 @@ def checked_batches(private, streams, x, y, arguments):
     if batches is None:
         return None
     check_batch_size(arguments.pop("batch_size", None), plan)
-    public = streams.public_batch
+    public = None if streams.public_batch is None else streams.public_rows_like(batches.x)
     check_inputs(private.model, batches.x, has_public_rows=public is not None)
     warn_of_unscaled_images(private.model, batches.x)
     check_private_data(batches, private.plan, public)
@@ -76,11 +76,10 @@ def checked_batches(private, streams, x, y, arguments):
         private.ledger.record(caveat("source_of_own_code"))
     private.refresh_public_statistics()
     inputs = batches.examples.inputs
-    if streams.public_batch is None:
+    if public is None:
         warn_of_large_images(private.model, inputs)
     else:
-        some = inputs.some()
-        tf.nest.map_structure(warn_of_other_scale, streams.public_batch, some)
+        tf.nest.map_structure(warn_of_other_scale, public, inputs.some())
     return batches
 
 

@@ -32,6 +32,7 @@ from tfdpnorm.keras_compat.models import (
 from tfdpnorm.keras_compat.variables import KERAS_VERSION
 from tfdpnorm.noise.gaussian import GaussianNoise, generator_of
 from tfdpnorm.privacy import Declaration, PrivacyLedger, PrivacyPlan
+from tfdpnorm.privacy.budget import PrivacyBudget
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.phases import caveats_of_phases
 from tfdpnorm.privacy.slots import slots_of_plan
@@ -67,8 +68,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     import tensorflow as tf
-
-    from tfdpnorm.privacy.budget import PrivacyBudget
 
 
 def make_private(
@@ -303,6 +302,11 @@ def _check_one_of(plan, **instead):
                 "num_examples=len(x))."
             )
         return
+    if isinstance(plan, PrivacyBudget):
+        raise TypeError(
+            "Expected plan to be a PrivacyPlan, got a PrivacyBudget. Pass it by its name: "
+            "make_private(model, budget=budget, num_examples=len(x))."
+        )
     if given:
         raise ValueError(
             f"Expected either a plan or {' and '.join(given)}, got both. The plan holds these "

@@ -271,7 +271,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
     def test_step(self, data: Any) -> dict:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         predictions = self(x, training=False)
-        with changes_no_variable(self.model, self.metrics):
+        with changes_no_variable(self.model, lambda: self.metrics):
             shown_loss(self, y, predictions, sample_weight)
             logs = self.compute_metrics(x, y, predictions, sample_weight)
         training_only = {metric.name for metric in self._update_metrics.all}

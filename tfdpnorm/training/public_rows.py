@@ -17,6 +17,7 @@ from tfdpnorm.data.arrays import map_leaves
 from tfdpnorm.gradients.clipping import float32_factor
 from tfdpnorm.independence.examples import input_specs, integer_bound
 from tfdpnorm.keras_compat.corrections import vectorized_map
+from tfdpnorm.keras_compat.inputs import input_names, rows_by_input, rows_in_structure_of
 from tfdpnorm.keras_compat.models import sublayers, symbolic_inputs
 from tfdpnorm.keras_compat.variables import raw
 from tfdpnorm.layers import PublicMomentsLayer, PublicStatistics, joint_pass, record_pass, use_pass
@@ -151,12 +152,15 @@ def _check_fits(rows, model):
     inputs = symbolic_inputs(model)
     if inputs is None:
         return
-    for tensor, array in zip(tf.nest.flatten(inputs), tf.nest.flatten(rows), strict=False):
+    names = input_names(model)
+    parts = zip(names, tf.nest.flatten(inputs), rows_by_input(model, rows), strict=False)
+    for name, tensor, array in parts:
         wanted = tf.TensorShape(tensor.shape)[1:]
         if wanted.rank == array.ndim - 1 and not wanted.is_compatible_with(array.shape[1:]):
+            of_input = f" for input {name!r}" if len(names) > 1 else ""
             raise ValueError(
                 f"Expected public rows of shape {tuple(wanted)}, as the model takes, got "
-                f"{array.shape[1:]}. Prepare them like the private ones."
+                f"{array.shape[1:]}{of_input}. Prepare them like the private ones."
             )
 
 
@@ -339,8 +343,7 @@ class Streams:
         """Statistics of all rows in mode "lot" with stopped gradient; else None. NOT private."""
         if self.mode != "lot" or self.full_gradient:
             return None
-        statistics = self._recorded(_joined(x, self.public_batch), True, self._row_weights(mask))
-        return statistics
+        return self._recorded(self._with_public_rows(x), True, self._row_weights(mask))
 
     def forward(self, x, statistics, training, mask=None):
         """Predictions for private rows x, a structure of [rows, ...]; also [rows, ...].
@@ -364,6 +367,13 @@ class Streams:
             called_with_public_moments(self.model, rows, training)
         return statistics
 
+    def public_rows_like(self, x):
+        """Returns the public rows in the structure of private rows x, matched by input."""
+        return rows_in_structure_of(self.model, self.public_batch, x)
+
+    def _with_public_rows(self, x):
+        return _joined(x, self.public_rows_like(x))
+
     def _row_weights(self, mask):
         """[rows + M] weights that keep padding out of joint moments; None if there is none."""
         if mask is None:
@@ -374,7 +384,7 @@ class Streams:
     def _joint(self, x, training, row_weights=None):
         count = tf.shape(tf.nest.flatten(x)[0])[0]
         with joint_pass(row_weights):
-            rows = _joined(x, self.public_batch)
+            rows = self._with_public_rows(x)
             predictions = called_with_public_moments(self.model, rows, training)
         shown = Shown.of(predictions, [])
         return tf.nest.map_structure(lambda t: t[:count], shown).masked_predictions()

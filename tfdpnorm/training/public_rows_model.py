@@ -1,6 +1,7 @@
 """Inference with the public rows joined to every example."""
 
 import numpy as np
+import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.variables import raw
@@ -27,6 +28,13 @@ class PublicRowsModel(keras.Model):
 
     def __init__(self, model, public_batch, **kwargs):
         super().__init__(**kwargs)
+        if tf.nest.is_nested(public_batch):
+            raise ValueError(
+                "Expected a model with one input, whose file can hold its public rows, got "
+                f"{len(tf.nest.flatten(public_batch))} inputs. Save its weights with "
+                'private.save_weights(path), or train it with statistics="public", whose files '
+                "hold no rows."
+            )
         public_batch = np.asarray(public_batch)
         self.model = model
         self.public_batch = self.add_weight(

@@ -43,7 +43,7 @@ class Session:
         self._model, self._ledger = model, ledger
         self.provenance = Provenance(model, ledger)
         self.batches = BatchesInUse(self.void)
-        self.rows = RowsOfRun(public_batch)
+        self.rows = RowsOfRun(model, public_batch)
         self._process = os.getpid()
         self._variables = None  # those that the model was compiled with, once it is built
 

@@ -237,6 +237,8 @@ def _physical_batch_size(model, plan, views):
         why = f"at most {_ROWS} rows, views included, whose layers keep {_BYTES >> 30} GiB"
     else:
         rows, why = _ROWS_OF_UNKNOWN, "the sizes of the layers' outputs are unknown beforehand"
+    if plan.most_per_person is not None:
+        why = f"persons, of {plan.most_per_person} rows each; {why}"
     return max(1, rows // per_example), why
 
 

@@ -8,6 +8,7 @@ from tfdpnorm.data import check_public_batch
 from tfdpnorm.data.arrays import compared_as, joint_digests
 from tfdpnorm.data.inputs import InputArrays, as_inputs
 from tfdpnorm.errors import PrivacyError
+from tfdpnorm.keras_compat.inputs import rows_in_structure_of
 from tfdpnorm.training.checks.data import tuples_of_arrays
 
 _UNREADABLE = (
@@ -21,11 +22,12 @@ class RowsOfRun:
     """The training rows of each `fit`, and all that validations ever looked at.
 
     Args:
+        model: The Keras model that takes them.
         public_batch: [M, ...] public rows, or None.
     """
 
-    def __init__(self, public_batch):
-        self._public_batch = public_batch
+    def __init__(self, model, public_batch):
+        self._model, self._public_batch = model, public_batch
         self._trained = []  # inputs of each fit, if they differ from those before
         self._validations = set()
         self._looked_at = []  # inputs of the validation data of each fit, and how many steps
@@ -51,7 +53,7 @@ class RowsOfRun:
             now = same[0] if same and batches.examples.is_read_on_demand else ours
             trained = [now, *(each for each in self._trained if each not in same)]
         for validation in {*validations, *self._validations}:
-            check_validation_rows(validation, trained, self._public_batch)
+            check_validation_rows(validation, trained, self._public_rows_like(validation.x))
         looked_at = self._looked_at
         if validation_data is not None:
             ours = _inputs(validation_data)
@@ -70,8 +72,13 @@ class RowsOfRun:
         Raises:
             ValueError: if its rows are those of a `fit`, or of the public batch.
         """
-        check_validation_rows(validation, self._trained, self._public_batch)
+        check_validation_rows(validation, self._trained, self._public_rows_like(validation.x))
         self._validations.add(validation)
+
+    def _public_rows_like(self, x):
+        if self._public_batch is None:
+            return None
+        return rows_in_structure_of(self._model, self._public_batch, x)
 
     def check_evaluated(self, x, steps=None):
         """Checks rows that are evaluated while `fit` runs, as `begin_fit` checks validation data.
@@ -97,6 +104,12 @@ def check_validation_rows(validation, trained, public_batch):
     for x in trained:
         validation.check_training_data(x)
     if public_batch is not None:
+        if not _match_by_name(public_batch, validation.x):
+            raise PrivacyError(
+                "Expected a public_batch in the structure of the validation rows, got "
+                f"{type(public_batch).__name__} for {type(validation.x).__name__}: it cannot be "
+                "checked whether they share rows. Pass both as dicts, or both as tuples."
+            )
         check_public_batch(*(tuple(tf.nest.flatten(x)) for x in (public_batch, validation.x)))
 
 
@@ -169,6 +182,8 @@ def _like(x, trained, theirs, remedy):
     kinds = [type(leaf).__name__ for leaf in leaves]
     try:
         tf.nest.assert_same_structure(x, trained, check_types=False)
+        if not _match_by_name(x, trained):
+            raise TypeError
     except (ValueError, TypeError):
         raise PrivacyError(
             f"Expected validation inputs in the structure of x, {len(theirs)} array(s) in a "
@@ -188,6 +203,11 @@ def _like(x, trained, theirs, remedy):
             f"{remedy}"
         )
     return [a.reshape(-1, *b.shape[1:]) for a, b in zip(ours, theirs, strict=True)]
+
+
+def _match_by_name(one, other):
+    """Whether two structures are flattened in one order: the keys of dicts are sorted."""
+    return isinstance(one, dict) == isinstance(other, dict)
 
 
 def _sizes(leaf):

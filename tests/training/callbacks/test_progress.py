@@ -69,6 +69,25 @@ class TestProgress:
         assert spent == sorted(spent) and spent[-1] == pytest.approx(private.ledger.epsilon(), 1e-3)
         assert spent[-1] >= private.ledger.epsilon()
 
+    @pytest.mark.parametrize("most, unit", [(None, "examples"), (2, "persons")])
+    def test_the_pace_names_what_the_batches_count(self, most, unit, build):
+        plan = make_plan(
+            num_examples=N,
+            expected_batch_size=20,
+            steps=6,
+            l2_norm_clip=1.0,
+            noise_multiplier=1.0,
+            delta=1e-5,
+            most_per_person=most,
+        )
+        file = io.StringIO()
+        private = make_private(build(), plan)
+        private.compile("sgd", "sparse_categorical_crossentropy")
+        x, y = np.random.default_rng(0).random((N, *private.model.input_shape[1:])), np.zeros(N)
+        person = None if most is None else np.arange(N)
+        private.fit(x, y, verbose=0, callbacks=[Progress(1e-9, file)], person=person)
+        assert f" {unit}/s" in file.getvalue()
+
     def test_progress_shows_no_metric_of_training_examples(self, trained):
         _, lines = self.lines(trained)
         assert not any("loss" in line or "accuracy" in line for line in lines)

@@ -155,6 +155,27 @@ def test_a_loss_or_a_metric_that_writes_elsewhere_is_rejected(made, private, dat
     assert elsewhere.numpy() == 0
 
 
+@pytest.mark.parametrize("run_eagerly", [False, True])
+def test_evaluation_needs_no_training_before(run_eagerly, made, data, cross_entropy):
+    """Of one output and of several: Keras makes its own metrics of losses at the first rows."""
+    x, y = data
+    metrics = ["accuracy", keras.metrics.SparseCategoricalCrossentropy(from_logits=True)]
+    trained = made(metrics=metrics, run_eagerly=run_eagerly)
+    found = trained.evaluate(x, y, verbose=0, return_dict=True)
+    assert found["sparse_categorical_crossentropy"] == pytest.approx(found["loss"], rel=1e-5)
+    assert found == trained.evaluate(x, y, verbose=0, return_dict=True)
+
+
+def test_evaluation_of_several_outputs_needs_no_training_before(private, data, cross_entropy):
+    x, y = data
+    inputs = keras.Input((5,))
+    outputs = [keras.layers.Dense(3, name=name)(inputs) for name in ("a", "b")]
+    trained = private(keras.Model(inputs, outputs))
+    trained.compile("sgd", [cross_entropy, cross_entropy], metrics=[["accuracy"], []])
+    found = trained.evaluate(x, [y, y], batch_size=len(x), verbose=0, return_dict=True)
+    assert found["a_loss"] + found["b_loss"] == pytest.approx(found["loss"], rel=1e-5)
+
+
 def test_sound_inference_runs_by_every_path(made, data):
     random = [keras.layers.Dropout(0.5), keras.layers.GaussianNoise(0.1)]
     trained = made(*random, keras.layers.Dense(4))

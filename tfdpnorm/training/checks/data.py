@@ -10,6 +10,7 @@ from tensorflow import keras
 from tfdpnorm.data import Lot, PoissonBatches, poisson_batches
 from tfdpnorm.data.sources import is_source
 from tfdpnorm.errors import PrivacyError
+from tfdpnorm.keras_compat.inputs import input_names, rows_by_input
 from tfdpnorm.keras_compat.models import symbolic_inputs
 
 
@@ -49,21 +50,25 @@ def check_inputs(model, x, *, has_public_rows=False):
         TypeError: for texts.
     """
     inputs = symbolic_inputs(model)
-    if inputs is None or isinstance(x, dict):
+    if inputs is None:
         return
-    expected, given = len(tf.nest.flatten(inputs)), len(tf.nest.flatten(x))
+    names, parts = input_names(model), rows_by_input(model, x)
+    expected, given = len(names), len(parts)
+    if expected != given and isinstance(x, dict):
+        return
     if expected != given:
         raise ValueError(
             f"Expected x to hold {expected} array(s), one for each input of the model, got "
             f"{given}. Several inputs go in a tuple, a list or a dict of arrays."
         )
-    for spec, array in zip(tf.nest.flatten(inputs), tf.nest.flatten(x), strict=True):
+    for name, spec, array in zip(names, tf.nest.flatten(inputs), parts, strict=True):
         if array.dtype == object and spec.dtype != tf.string:
             raise TypeError(
-                f"Expected numbers for input {spec.name!r} of the model, got texts. Convert them "
-                "to ids before fit(): x = "
+                f"Expected numbers for input {name!r} of the model, got texts. Convert them "
+                "to ids before fit(). Texts: x = "
                 "keras.layers.TextVectorization(vocabulary=...)(texts).numpy(), with public words, "
-                "or x = tfdpnorm.data.hash_tokens(texts, ...)."
+                "or x = tfdpnorm.data.hash_tokens(texts, ...). Categories: one number for each, or "
+                "keras.layers.StringLookup(vocabulary=...), with a fixed public vocabulary."
             )
         wanted, shape = list(spec.shape[1:]), list(array.shape[1:])
         if has_public_rows and len(wanted) != len(shape):

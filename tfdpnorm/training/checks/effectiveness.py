@@ -50,7 +50,8 @@ def _of_lots(plan):
     return (
         f"Batches of {plan.expected_batch_size:g} are small: they need a noise multiplier of "
         f"{plan.noise_multiplier:.2g}, and batches twice as large need little more, for half the "
-        "noise in the mean. tfdpnorm.suggest(model, budget=..., num_examples=...) suggests a size."
+        "noise in the mean. Raise expected_batch_size; where the library chose the plan, raise "
+        "epochs. tfdpnorm.suggest(model, budget=..., num_examples=...) suggests a size."
     )
 
 

@@ -100,7 +100,7 @@ class MetricsApart:
 
 
 @contextlib.contextmanager
-def changes_no_variable(model, metrics=()):
+def changes_no_variable(model, metrics=list):
     """Context in which code runs that sees examples and must change no variable.
 
     In a graph that is traced, the operations are looked at, those in called functions as well,
@@ -110,7 +110,8 @@ def changes_no_variable(model, metrics=()):
 
     Args:
         model: A Keras model.
-        metrics: Metrics, whose variables may change.
+        metrics: Function that returns metrics, whose variables may change. It is called at the end:
+            Keras makes the variables of some, and the metrics of losses, when it first has rows.
 
     Raises:
         ValueError: naming the operation or the variable.
@@ -122,7 +123,7 @@ def changes_no_variable(model, metrics=()):
     try:
         yield
     finally:  # Also after an error: what was written until then would stay.
-        own = {id(v.handle) for metric in metrics for v in raw(list(metric.variables))}
+        own = {id(v.handle) for metric in metrics() for v in raw(list(metric.variables))}
         for variable, value in before:
             if id(variable.handle) not in own and not _same(value, variable):
                 variable.assign(value)

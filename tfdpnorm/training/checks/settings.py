@@ -230,7 +230,8 @@ def check_private_data(batches, plan, public_batch):
         except (ValueError, TypeError):
             raise ValueError(
                 "Expected a public_batch of as many arrays as x, in the same structure, got "
-                f"{type(public_batch).__name__} for {type(batches.x).__name__}."
+                f"{type(public_batch).__name__} for {type(batches.x).__name__}. Pass both as dicts "
+                "by the names of the inputs, or both as tuples."
             ) from None
         # Lists to it are rows, not inputs.
         check_public_batch(tuple(tf.nest.flatten(public_batch)), batches.examples.inputs)

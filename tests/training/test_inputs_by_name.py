@@ -1,0 +1,156 @@
+"""Rows of several inputs go by the names of the inputs, and not by the order of a dict's keys."""
+
+import numpy as np
+import pytest
+from tensorflow import keras
+
+from tfdpnorm import PrivacyBudget, PrivacyError, make_private
+from tfdpnorm.data import check_public_batch
+from tfdpnorm.layers import PublicBatchNormalization
+from tfdpnorm.training import PrivateValidation
+from tfdpnorm.training.public_rows import PublicBatch, Streams
+
+layers = keras.layers
+NAMES = ("note", "num", "cat")  # as the model has them, not in alphabetical order
+
+
+def table(statistics="public", as_dict=False):
+    """A model of tokens, numbers and categories."""
+    note, num, cat = (
+        keras.Input((6,), dtype="int32", name="note"),
+        keras.Input((4,), name="num"),
+        keras.Input((2,), dtype="int32", name="cat"),
+    )
+    parts = [layers.Flatten()(layers.Embedding(9, 2)(ids)) for ids in (note, cat)]
+    x = layers.Dense(5)(layers.Concatenate()([*parts, num]))
+    x = PublicBatchNormalization(statistics=statistics)(x)
+    inputs = {"note": note, "num": num, "cat": cat} if as_dict else [note, num, cat]
+    return keras.Model(inputs, layers.Dense(3)(layers.ReLU()(x)))
+
+
+def rows(count, seed=0):
+    rng = np.random.default_rng(seed)
+    return {
+        "note": rng.integers(9, size=(count, 6), dtype=np.int32),
+        "num": rng.normal(size=(count, 4)).astype(np.float32),
+        "cat": rng.integers(9, size=(count, 2), dtype=np.int32),
+    }
+
+
+def by_place(x):
+    return tuple(x[name] for name in NAMES)
+
+
+Y = np.arange(40) % 3
+FORMS = {"dict": dict, "tuple": by_place, "list": lambda x: list(by_place(x))}
+
+
+@pytest.mark.parametrize("private_form", ["dict", "tuple"])
+@pytest.mark.parametrize("public_form", ["dict", "list", "synthetic"])
+def test_public_rows_go_by_name(public_form, private_form, private, cross_entropy):
+    x = FORMS[private_form](rows(40))
+    public = "synthetic" if public_form == "synthetic" else FORMS[public_form](rows(8, seed=1))
+    trained = private(table(), public_batch=public)
+    trained.compile("sgd", cross_entropy)
+    trained.fit(x, Y, epochs=1, steps_per_epoch=1, verbose=0)
+    assert trained.ledger.updates == 1 and trained.ledger.guarantee_holds
+    assert trained.predict(x, verbose=0).shape == (40, 3)
+
+
+def test_a_model_that_takes_a_dict_takes_public_rows_in_one(private, cross_entropy):
+    trained = private(table(as_dict=True), public_batch={**rows(8, seed=1)})
+    trained.compile("sgd", cross_entropy)
+    trained.fit(rows(40), Y, epochs=1, steps_per_epoch=1, verbose=0)
+    with pytest.raises(ValueError, match=r"of shape \(2,\).*got \(6,\) for input 'cat'"):
+        private(table(as_dict=True), public_batch=by_place(rows(8, seed=1)))
+
+
+def test_joined_rows_are_those_of_each_input():
+    """In the modes that run public rows with private ones, in whatever structure both come."""
+    model, x, public = table("example"), rows(3), rows(8, seed=1)
+    streams = {
+        name: Streams(model, PublicBatch(form(public)).for_model(model)[0])
+        for name, form in FORMS.items()
+    }
+    expected = streams["tuple"].forward(by_place(x), None, training=False)
+    for each in streams.values():
+        for form in (FORMS["dict"], by_place):
+            found = each.forward(form(x), None, training=False)
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("form", ["dict", "tuple"])
+def test_texts_for_numbers_are_told_by_the_input(form, private, cross_entropy):
+    x = {**rows(40), "cat": np.array([["red", "blue"]] * 40)}
+    trained = private(table(), public_batch=rows(8, seed=1))
+    trained.compile("sgd", cross_entropy)
+    with pytest.raises(TypeError, match="for input 'cat' of the model, got texts.*StringLookup"):
+        trained.fit(FORMS[form](x), Y, verbose=0)
+    with pytest.raises(TypeError, match="Expected labels as numbers in y, .*Map the class names"):
+        trained.fit(FORMS[form](rows(40)), np.array(["cat", "dog"] * 20), verbose=0)
+    assert trained.ledger.updates == 0
+
+
+def test_a_budget_in_the_place_of_the_plan_is_told_its_name():
+    with pytest.raises(TypeError, match="got a PrivacyBudget.*budget=budget, num_examples"):
+        make_private(table(), PrivacyBudget(3.0, 1e-5))
+    with pytest.raises(ValueError, match="Expected epsilon > 0, got '3'. Give a positive number"):
+        PrivacyBudget("3", 1e-5)
+
+
+class Twins:
+    """A model of two inputs of one shape, whose names are not in alphabetical order."""
+
+    @staticmethod
+    def model():
+        one, two = keras.Input((4,), name="b"), keras.Input((4,), name="a")
+        x = PublicBatchNormalization()(layers.Dense(3)(layers.Concatenate()([one, two])))
+        return keras.Model([one, two], layers.Dense(3)(x))
+
+    @staticmethod
+    def rows(count, seed=0):
+        return tuple(np.random.default_rng(seed).random((2, count, 4), np.float32))
+
+    @staticmethod
+    def named(x):
+        return dict(zip("ba", x, strict=True))
+
+
+@pytest.mark.parametrize("public_named", [True, False])
+def test_shared_rows_are_found_whatever_the_structure(public_named, private, cross_entropy):
+    """Compared in the order of flattened structures, no row would equal another."""
+    x = Twins.rows(40)
+    public = tuple(part[:8] for part in x)
+    x, public = (x, Twins.named(public)) if public_named else (Twins.named(x), public)
+    trained = private(Twins.model(), public_batch=public)
+    trained.compile("sgd", cross_entropy)
+    with pytest.raises(PrivacyError, match="8 of 8 public"):
+        trained.fit(x, Y, verbose=0)
+    assert trained.ledger.updates == 0
+
+
+def test_validation_rows_in_another_structure_cannot_be_compared(private, cross_entropy):
+    x = Twins.rows(40)
+    trained = private(Twins.model(), public_batch=Twins.rows(8, seed=1))
+    trained.compile("sgd", cross_entropy)
+    with pytest.raises(PrivacyError, match="it cannot be checked whether"):
+        trained.fit(x, Y, validation_data=(Twins.named(x), Y), verbose=0)
+    assert trained.ledger.updates == 0
+
+
+def test_public_rows_are_not_those_of_a_private_validation(private, cross_entropy):
+    public = Twins.rows(8, seed=1)
+    trained = private(Twins.model(), public_batch=public)
+    trained.compile("sgd", cross_entropy)
+    asked = PrivateValidation(Twins.named(public), Y[:8], noise_multiplier=1.0, queries=1)
+    with pytest.raises(PrivacyError, match="8 of 8 public"):
+        trained.check_measured(asked)
+
+
+@pytest.mark.parametrize("shape, says", [((4,), "by their names"), ((8, 8, 1), "match_images")])
+def test_only_images_are_fitted_as_images(shape, says):
+    public, own = np.zeros((9, 5) if len(shape) == 1 else (9, 5, 5, 1)), np.zeros((9, *shape))
+    with pytest.raises(ValueError, match="shaped as the private ones") as caught:
+        check_public_batch(public, own)
+    others = {"by their names", "match_images"} - {says}
+    assert says in str(caught.value) and not any(other in str(caught.value) for other in others)

@@ -1,0 +1,61 @@
+"""Which rows go into which input of a model: by its name in a dict, else by its place, as in Keras.
+
+`tf.nest` sorts the keys of a dict, while a functional model has its inputs in an order of its own.
+"""
+
+import tensorflow as tf
+
+from tfdpnorm.keras_compat.models import symbolic_inputs
+
+
+def input_names(model):
+    """Returns the names that a dict of rows goes by, in the order of the inputs; None if unknown.
+
+    They are the keys of a model that takes a dict, and else the names of its input layers.
+    """
+    inputs = symbolic_inputs(model)
+    if inputs is None:
+        return None
+    if isinstance(inputs, dict):
+        return sorted(inputs)
+    return [tensor.name for tensor in tf.nest.flatten(inputs)]
+
+
+def rows_by_input(model, rows):
+    """Returns the parts of a structure of rows, a list in the order of a model's inputs.
+
+    What a dict holds besides the inputs is left out.
+    """
+    names = input_names(model)
+    if isinstance(rows, dict) and names is not None and set(names) <= set(rows):
+        rows = [rows[name] for name in names]
+    return tf.nest.flatten(rows)
+
+
+def packed_for(model, parts):
+    """Returns what a model takes of a list in the order of its inputs; of one, that one.
+
+    For a model whose inputs are unknown they must be one.
+    """
+    inputs = symbolic_inputs(model)
+    if tf.nest.is_nested(inputs):
+        return tf.nest.pack_sequence_as(inputs, parts)
+    (part,) = parts
+    return part
+
+
+def rows_in_structure_of(model, rows, others):
+    """Returns rows as `others` are: in a dict, or by their places; unchanged if they are already.
+
+    Args:
+        model: The Keras model that takes both.
+        rows: Structure of arrays [M, ...].
+        others: Structure of arrays [N, ...], or of specs.
+    """
+    if isinstance(rows, dict) == isinstance(others, dict):
+        return rows
+    parts = rows_by_input(model, rows)
+    if not isinstance(others, dict):
+        return tuple(parts) if tf.nest.is_nested(others) else parts[0]
+    names = input_names(model) or []
+    return dict(zip(names, parts, strict=True)) if len(names) == len(parts) else rows
