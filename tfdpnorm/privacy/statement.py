@@ -14,7 +14,7 @@ import os
 
 from tfdpnorm import arguments
 from tfdpnorm.privacy import epsilons, statement_details
-from tfdpnorm.privacy.added_delta import rounding_loss
+from tfdpnorm.privacy.added_delta import rounding_loss, total
 from tfdpnorm.privacy.figures import Figures, person_figures
 from tfdpnorm.privacy.ledger import PrivacyLedger
 from tfdpnorm.privacy.rounding import ceil_text
@@ -98,10 +98,11 @@ def first_line(ledger, figures):
 
 def _of_rounding(ledger, figures):
     """A sentence on what the accountant's figures leave out; the details say for what."""
-    more = rounding_loss(ledger)[0] if ledger.settings.get("noise_grid") else 0.0
+    grid = ledger.settings.get("noise_grid")
+    more = rounding_loss(ledger, figures.epsilon)[0] if grid else 0.0
     parts = [f"{ceil_text(more, 2)} to epsilon"] if more else []
     if figures.added:
-        parts.append(f"{ceil_text(sum(figures.added.values()), 2)} to delta")
+        parts.append(f"{ceil_text(total(figures.added), 2)} to delta")
     what = "Rounding adds" if ledger.plan.sampling_rate == 1 else "Rounding and large batches add"
     return f" {what} at most {' and '.join(parts)}." if parts else ""
 
@@ -271,7 +272,7 @@ def _not_guaranteed(ledger):
     lines = [
         "NO GUARANTEE: no differential privacy is guaranteed for this training run, and no epsilon "
         "may be stated for it, because:",
-        *map(item, ledger.state.sentences("no_guarantee")),
+        *map(item, ledger.no_guarantee_because),
     ]
     claimed = ledger.claimed_epsilon()
     if ledger.updates and not math.isinf(claimed):
