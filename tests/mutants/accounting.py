@@ -436,6 +436,14 @@ MUTANTS = (
         _STATEMENT_TESTS,
     ),
     fault(
+        "weights-from-anywhere-confirmed",
+        _STATEMENT,
+        "    if not foreign:\n",
+        "    if True:\n",
+        "The first line does not say that the weights may come from private data without noise.",
+        _STATEMENT_TESTS,
+    ),
+    fault(
         "independence-tried-called-verified",
         _STATEMENT,
         'verified = known & _VERIFIED and "randomized_check_only" not in known',
@@ -480,7 +488,7 @@ MUTANTS = (
     fault(
         "attacks-of-the-accountants-delta",
         "tfdpnorm/privacy/figures.py",
-        "return profiles.plus(found, sum(self.added.values()))",
+        "return profiles.plus(found, total(self.added))",
         "return found",
         "Figures for attackers leave out what is added to delta.",
         _STATEMENT_TESTS,

@@ -66,8 +66,8 @@ def too_much(added, epsilon, delta):
         return None
     return (
         f"at epsilon = {ceil_text(epsilon)}, what rounding and large batches can add to delta = "
-        f"{delta!r} is {ceil_text(added, 2)}, more than a tenth of it, so that delta does not bound "
-        "how often the guarantee fails"
+        f"{delta!r} is {ceil_text(added, 2)}, more than a tenth of it, so that delta does not "
+        "bound how often the guarantee fails"
     )
 
 

@@ -22,6 +22,8 @@ from tfdpnorm.privacy.words import at_most, counted, item, manner_of, percent, u
 
 NOT_GIVEN = "not given"
 _UNCONFIRMED = "Unconfirmed: that the settings were not chosen using the private data."
+_FROM_ELSEWHERE = "Unconfirmed: where the weights come from"
+_OF_ANOTHER_RUN = "Not included: what another run spent on these weights"
 _CHOSEN = (
     "Settings were chosen using the private data, and epsilon does not cover what that reveals."
 )
@@ -70,7 +72,7 @@ def first_line(ledger, figures):
     """Returns the guarantee in a sentence."""
     # An epsilon of 0 may also be one that the accountant cannot tell from it.
     if not was_released(ledger, figures):
-        first = "No update has been made: this run has used no private data so far. "
+        first = "No update has been made: this run's own updates have used no private data. "
         if ledger.state.has("foreign_weights"):
             return (
                 f"{first}But the data that its weights were trained on are unknown, so no epsilon "
@@ -92,7 +94,7 @@ def first_line(ledger, figures):
         f"{manner_of(ledger).it}{of_search} satisfies (epsilon, delta)-differential privacy with "
         f"epsilon = {ceil_text(figures.epsilon)} (rounded up) and delta = {ledger.plan.delta!r}, "
         f"for any {whom}, on the conditions below.{_of_rounding(ledger, figures)}"
-        f"{_of_settings(ledger)}"
+        f"{_of_settings(ledger)}{_of_weights(ledger, 'see the next line')}"
     )
 
 
@@ -113,6 +115,15 @@ def _of_settings(ledger):
     if used is None:
         return "" if ledger.state.search is not None else f" {_UNCONFIRMED}"
     return f" {_CHOSEN}" if used else ""
+
+
+def _of_weights(ledger, where):
+    """A sentence on weights from elsewhere, which points to what is known of them, or nothing."""
+    foreign = [each for each in ledger.state.caveats if each.kind == "foreign_weights"]
+    if not foreign:
+        return ""
+    is_known = all(each.fields.get("epsilon") is not None for each in foreign)
+    return f" {_OF_ANOTHER_RUN if is_known else _FROM_ELSEWHERE} ({where})."
 
 
 def was_released(ledger, figures):
@@ -212,7 +223,7 @@ def _published(ledger):
     return (
         f"What may be published: without weakening the guarantee, {first}; every function of them "
         "that does not use the private data again (predictions, averages, exported models); "
-        f"{also}. This is not a legal permission."
+        f"{also}.{_of_weights(ledger, 'see line 1')} This is not a legal permission."
     )
 
 
