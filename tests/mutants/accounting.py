@@ -396,6 +396,22 @@ MUTANTS = (
         _STATEMENT_TESTS,
     ),
     fault(
+        "guarantees-of-any-delta",
+        _ADDED,
+        "if added <= MOST_ADDED * delta:",
+        "if True:",
+        "A guarantee is stated where rounding may add more than delta to delta.",
+        ("tests/privacy/test_added_delta.py",),
+    ),
+    fault(
+        "rounding-of-composed-runs-at-the-epsilon-of-one",
+        _ADDED,
+        "added = min(1.0, of_each + of_all)",
+        "added = of_each",
+        "Of two runs of large epsilons together, what rounding adds is that of each alone.",
+        ("tests/privacy/test_added_delta.py",),
+    ),
+    fault(
         "slots-of-one-trial-added-to-delta",
         _ADDED,
         "trials * of_a_run",
@@ -417,6 +433,14 @@ MUTANTS = (
         '        _SIDE_CHANNELS,\n        *state.sentences("not_covered"),',
         "        _SIDE_CHANNELS,",
         "What the guarantee does not cover in this run goes unsaid.",
+        _STATEMENT_TESTS,
+    ),
+    fault(
+        "weights-from-anywhere-confirmed",
+        _STATEMENT,
+        "    if not foreign:\n",
+        "    if True:\n",
+        "The first line does not say that the weights may come from private data without noise.",
         _STATEMENT_TESTS,
     ),
     fault(
@@ -464,7 +488,7 @@ MUTANTS = (
     fault(
         "attacks-of-the-accountants-delta",
         "tfdpnorm/privacy/figures.py",
-        "return profiles.plus(found, sum(self.added.values()))",
+        "return profiles.plus(found, total(self.added))",
         "return found",
         "Figures for attackers leave out what is added to delta.",
         _STATEMENT_TESTS,
@@ -679,7 +703,7 @@ MUTANTS = (
     fault(
         "phase-without-its-reasons",
         "tfdpnorm/privacy/phases.py",
-        'reasons=state.sentences("no_guarantee")',
+        "reasons=ledger.no_guarantee_because",
         "reasons=()",
         "A second phase makes a guarantee of a first one that has none.",
         tests_in(_PHASES, "test_caveats_of_a_phase_carry_over_to_the_next"),

@@ -148,7 +148,8 @@ class TestLedger:
         settings = {"noise_grid": "stddev / 32", "most_rows_per_person": 3}
         ledger = PrivacyLedger(make_plan(**SETTINGS), settings)
         ledger.record(Updates(140))
-        one, person = added_to_delta(ledger), added_to_delta(ledger, ledger.person_epsilon())
+        epsilons = ledger.epsilon(), ledger.person_epsilon()
+        one, person = (added_to_delta(ledger, epsilon) for epsilon in epsilons)
         slots, noise = "batches that do not fit into their slots", "noise rounded to a grid"
         assert one[slots] == person[slots] == pytest.approx(1e-8)
         assert one[noise] < person[noise] < 1.1 * one[noise]

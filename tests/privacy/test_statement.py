@@ -694,3 +694,43 @@ def test_rounding_is_upwards_and_close(value, digits):
 def test_rounding_of_the_ends():
     assert ceil_text(0.0) == "0" and ceil_text(float("inf")) == "inf"
     assert ceil_text(0.99991) == "1.000" and ceil_text(12345.6) == "12350"
+
+
+_ELSEWHERE = "Unconfirmed: where the weights come from"
+
+
+@each(
+    "known",
+    [
+        caveat("weights_replaced", position=3, interventions=1),
+        caveat("trained_before", steps=5),
+        caveat("loaded_before_built"),
+    ],
+)
+def test_weights_from_elsewhere_are_named_where_the_guarantee_is(known):
+    ledger = ledger_of(10)
+    ledger.record(known)
+    lines = summary(privacy_statement(ledger))
+    assert f"{_ELSEWHERE} (see the next line)." in lines[0] and lines[1].startswith("- Weights of")
+    assert "without noise, NO guarantee holds for this model" in lines[1]
+    published = lines[4]
+    assert published.startswith("What may be published: ") and f"{_ELSEWHERE} (see line 1)." in published
+
+
+def test_training_without_noise_may_have_replaced_the_weights():
+    said = caveat("weights_replaced", position=3, interventions=1).sentence
+    assert "or by training without noise. If that used private data without noise, NO guar" in said
+    ledger = ledger_of(0)
+    ledger.record(caveat("weights_replaced", position=0, interventions=1))
+    first = summary(privacy_statement(ledger))[0]
+    assert "this run's own updates have used no private data." in first and "so far" not in first
+
+
+def test_weights_of_a_private_run_are_not_unknown():
+    assert "Unconfirmed: where" not in privacy_statement(ledger_of(10))
+    fields = dict(run="ab", file=None, updates=3, unit="row", num_examples=9, delta=1e-5)
+    fields |= dict(whole_plan_epsilon=None, validation_epsilon=0.0, reasons="", not_covered="")
+    for epsilon, said in ((1.0, "Not included: what another run spent"), (None, _ELSEWHERE)):
+        ledger = ledger_of(10)
+        ledger.record(caveat("private_run", **fields, epsilon=epsilon))
+        assert said in summary(privacy_statement(ledger))[0]

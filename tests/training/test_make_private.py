@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from tfdpnorm import Clipping, PublicBatch, RunDir, make_plan, make_private
+from tfdpnorm import Clipping, PrivacyBudget, PublicBatch, RunDir, make_plan, make_private
+from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.gradients.clipping import FLOAT16_LOSS_SCALE
 from tfdpnorm.layers import NoisedBatchNormalization
 from tfdpnorm.privacy import Declaration
@@ -192,3 +193,14 @@ def test_bad_declarations_are_rejected_before_the_folder_is_made(build, plan, tm
     with pytest.raises(ValueError, match=f"Expected {next(iter(wrong))} to be"):
         make_private(build(), plan(), run_dir=tmp_path / "run", **wrong)
     assert not (tmp_path / "run").exists()
+
+
+def test_a_budget_whose_delta_would_not_hold(build, plan):
+    """What rounding can add to delta grows with epsilon: beyond about 30 it is more than delta."""
+    given = dict(num_examples=40, expected_batch_size=10, steps=8, l2_norm_clip=0.7)
+    dear = make_plan(**given, budget=PrivacyBudget(50.0, 1e-5))
+    with pytest.raises(PrivacyError, match="No guarantee would hold.*Choose a smaller epsilon"):
+        make_private(build(), dear)
+    with pytest.warns(PrivacyWarning, match="No guarantee would hold"):
+        private = make_private(build(), plan(noise_multiplier=0.1))
+    assert private.ledger.guarantee_holds  # nothing has been spent

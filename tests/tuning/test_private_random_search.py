@@ -22,6 +22,11 @@ def ledger_of(tmp_path):
     return read_ledger(tmp_path / FOLDER / "ledger.jsonl")
 
 
+def test_a_budget_whose_delta_would_not_hold(tuner):
+    with pytest.raises(ValueError, match="No guarantee would hold.*smaller epsilon"):
+        tuner(budget=PrivacyBudget(50.0, 1e-5))
+
+
 def test_the_winner_has_the_epsilon_of_the_search(tuner, run, draw, tmp_path):
     draw(5)
     made = run(tuner())

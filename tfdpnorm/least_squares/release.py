@@ -22,6 +22,7 @@ from tfdpnorm.privacy import (
     privacy_statement,
     statement_json,
 )
+from tfdpnorm.privacy.added_delta import check_plan
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import Declaration, Updates
 from tfdpnorm.privacy.metadata import write_metadata
@@ -320,9 +321,9 @@ def _opened(ledger_file, plan, products, noise):
         "sum_rounding": products.rounding(plan.num_examples),
         "insecure_seed": noise.insecure_seed,
     }
-    if ledger_file is None:
-        ledger = PrivacyLedger(plan, settings)
-    else:
+    ledger = PrivacyLedger(plan, settings)
+    check_plan(ledger)
+    if ledger_file is not None:
         ledger = create_ledger(ledger_file, plan, settings)
     about = {
         "features": products.features,

@@ -33,7 +33,10 @@ itself, with the field `sentence`, for the words of a user.
 
 _FOREIGN = "Weights of unknown provenance: "
 _OF_ANOTHER_RUN = "Weights of another run: "
-_UNKNOWN = "If they were trained on private data, their epsilon adds to this one."
+_UNKNOWN = (
+    "If that used private data without noise, NO guarantee holds for this model; if it was a "
+    "training under differential privacy on these data, its epsilon adds to this one."
+)
 
 
 def _weights_replaced(position, interventions):
@@ -41,7 +44,7 @@ def _weights_replaced(position, interventions):
     times = f" ({interventions} times in total)" if interventions > 1 else ""
     return (
         f"{_FOREIGN}{when}, the weights of this run were replaced{times}, by load_weights, "
-        f"set_weights or similar. {_UNKNOWN}"
+        f"set_weights or similar, or by training without noise. {_UNKNOWN}"
     )
 
 
@@ -205,7 +208,8 @@ _WORDS = {
         NOT_COVERED,
         "The data that the initial weights were trained on: the weights were not fresh, since "
         "{which} had other values than its initializer gives. It is assumed that these data are "
-        "public. Otherwise their epsilon adds to this one, unless it is counted as an earlier "
+        "public. Otherwise no guarantee holds for them if they were used without noise; if a private "
+        "training used them, its epsilon adds to this one, unless it is counted as an earlier "
         "phase.",
     ),
     "first_weights_unseen": (

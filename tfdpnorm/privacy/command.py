@@ -180,6 +180,7 @@ def _of_ledgers(flags, ledgers):
     A run that has a ledger here and is an earlier phase of another one counts once, if both say the
     same of it. Two ledgers of one run count twice: a copied folder may have gone on by itself.
     """
+    from tfdpnorm.privacy.added_delta import added_to_phases
     from tfdpnorm.privacy.composition import composed_epsilon
     from tfdpnorm.privacy.phases import phase_of
     from tfdpnorm.privacy.words import unit_of
@@ -207,18 +208,20 @@ def _of_ledgers(flags, ledgers):
             composed_epsilon([part for p in parts for part in p], delta, accountant)
             for parts in ([p.mechanisms for p in runs], [p.validation for p in runs])
         )
+        added, excess = added_to_phases(runs, trained, delta)
+        because = [*reasons, *([excess] if excess else [])]
         return {
             "ledgers": [ledger.file.path for ledger in ledgers],
             "runs": [phase.run for phase in runs],
             "unit": ledgers[0].unit,
             "accountant": accountant,
-            "guarantee_holds": not reasons,
-            "no_guarantee_because": reasons,
-            "epsilon": _json_number(math.inf if reasons else trained),
+            "guarantee_holds": not because,
+            "no_guarantee_because": because,
+            "epsilon": _json_number(math.inf if because else trained),
             "claimed_epsilon": _json_number(trained),
-            "validation_epsilon": _json_number(math.inf if reasons else validated),
+            "validation_epsilon": _json_number(math.inf if because else validated),
             "delta": delta,
-            "added_to_delta": sum(phase.added_delta for phase in runs),
+            "added_to_delta": added,
             "updates": sum(phase.updates for phase in runs),
             "adjacency": "add_or_remove_one",
         }
@@ -230,7 +233,7 @@ def _of_ledgers(flags, ledgers):
     return [
         *map(_composed_sentence, records),
         *map(_lack, lacking),
-        *(f"- {reason}" for reason in reasons),
+        *dict.fromkeys(f"- {why}" for record in records for why in record["no_guarantee_because"]),
         *(f"- run {phase.run}: {phase.in_words}" for phase in runs),
         f"Holds for {unit_of(ledgers[0]).neighbours}, in the data of every run "
         "(add_or_remove_one). It assumes that the results of a run influenced neither the noise, "
@@ -297,8 +300,8 @@ def _ledger_record(ledger, accountant):
         "ledger": ledger.file.path,
         "accountant": accountant,
         "guarantee_holds": ledger.guarantee_holds,
-        "no_guarantee_because": list(state.sentences("no_guarantee")),
-        "epsilon": _json_number(ledger.epsilon(accountant)),
+        "no_guarantee_because": list(ledger.no_guarantee_because),
+        "epsilon": _json_number(ledger.epsilon(accountant) if ledger.guarantee_holds else math.inf),
         "claimed_epsilon": _json_number(ledger.claimed_epsilon(accountant)),
         "whole_plan_epsilon": _json_number(ledger.epsilon(accountant, whole_plan=True)),
         "validation_epsilon": _json_number(ledger.validation_epsilon(accountant)),

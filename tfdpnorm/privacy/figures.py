@@ -4,7 +4,7 @@ import functools
 import math
 
 from tfdpnorm.privacy import epsilons, profiles
-from tfdpnorm.privacy.added_delta import added_to_delta
+from tfdpnorm.privacy.added_delta import added_to_delta, total
 
 FALSE_POSITIVE_RATES = (0.01, 0.001)
 _LARGEST = 700.0  # exp of more overflows
@@ -29,11 +29,12 @@ class Figures:
         if rows is None:
             self.epsilon = ledger.epsilon()
             self.whole_plan_epsilon = ledger.epsilon(whole_plan=True)
-            self.added = added_to_delta(ledger)
+            computed = self.epsilon
         else:
             self.epsilon = ledger.person_epsilon()
             self.whole_plan_epsilon = ledger.person_epsilon(whole_plan=True)
-            self.added = added_to_delta(ledger, min(self.epsilon, _LARGEST))
+            computed = epsilons.person_epsilon(self._state, rows)
+        self.added = added_to_delta(ledger, computed)
 
     @property
     def odds(self):
@@ -60,7 +61,7 @@ class Figures:
     @functools.cached_property
     def _profile(self):
         found = epsilons.profile(self._state, self._rows)
-        return profiles.plus(found, sum(self.added.values()))
+        return profiles.plus(found, total(self.added))
 
 
 def person_figures(ledger):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from tfdpnorm import arguments
 from tfdpnorm.errors import PrivacyError
-from tfdpnorm.privacy import entries, epsilons, journal
+from tfdpnorm.privacy import added_delta, entries, epsilons, journal
 from tfdpnorm.privacy.plan import PrivacyPlan
 from tfdpnorm.privacy.software import software
 from tfdpnorm.privacy.state import apply, first_state
@@ -98,7 +98,14 @@ class PrivacyLedger:
     @property
     def guarantee_holds(self) -> bool:
         """Whether nothing is known that would invalidate the guarantee."""
-        return self._state.guarantee_holds
+        return not self.no_guarantee_because
+
+    @property
+    def no_guarantee_because(self) -> tuple[str, ...]:
+        """Why no guarantee holds, sentences: what was recorded, or too much is added to delta."""
+        recorded = self._state.sentences("no_guarantee")
+        reason = None if recorded else added_delta.excess(self, self.claimed_epsilon())
+        return recorded if reason is None else (reason,)
 
     def record(self, entry: Any) -> None:
         """Records one of `tfdpnorm.privacy.entries`, unless it changes nothing.
@@ -124,7 +131,7 @@ class PrivacyLedger:
 
     def epsilon(self, accountant: str | None = None, *, whole_plan: bool = False) -> float:
         """Returns the epsilon guaranteed to every training example; see `privacy.epsilons`."""
-        return epsilons.epsilon(self._state, accountant, whole_plan=whole_plan)
+        return self._within_delta(epsilons.epsilon(self._state, accountant, whole_plan=whole_plan))
 
     def claimed_epsilon(self, accountant: str | None = None, *, whole_plan: bool = False) -> float:
         """Returns what the formula says of the updates so far. **A claim, not a guarantee.**"""
@@ -143,7 +150,10 @@ class PrivacyLedger:
             ValueError: where there is none; see `privacy.epsilons`.
         """
         rows = self.most_rows_per_person
-        return epsilons.person_epsilon(self._state, rows, whole_plan=whole_plan)
+        return self._within_delta(epsilons.person_epsilon(self._state, rows, whole_plan=whole_plan))
+
+    def _within_delta(self, epsilon):
+        return epsilon if added_delta.excess(self, epsilon) is None else math.inf
 
     def close(self) -> None:
         """Closes the file, so that other processes may open it; nothing can be recorded then."""

@@ -19,7 +19,6 @@ import zipfile
 import numpy as np
 
 from tfdpnorm import files
-from tfdpnorm.privacy import epsilons
 from tfdpnorm.privacy.caveats import Caveat, caveat
 
 _NAME = "tfdpnorm_privacy.json"
@@ -39,26 +38,26 @@ class PrivateRun:
     """
 
     def __init__(self, ledger):
-        self._run_id, self._state = ledger.run_id, ledger.state
+        self._ledger = ledger.with_caveats(())  # a copy, of the present state
 
     @functools.cached_property
     def caveat(self):
         """The `Caveat` for a run that begins with weights of this one."""
-        state = self._state
+        ledger, state = self._ledger, self._ledger.state
         values = {
-            "epsilon": epsilons.epsilon(state),
-            "whole_plan_epsilon": epsilons.epsilon(state, whole_plan=True),
-            "validation_epsilon": epsilons.validation_epsilon(state, whole_plan=True),
+            "epsilon": ledger.epsilon(),
+            "whole_plan_epsilon": ledger.epsilon(whole_plan=True),
+            "validation_epsilon": ledger.validation_epsilon(whole_plan=True),
         }
         return caveat(
             "private_run",
-            run=self._run_id,
+            run=ledger.run_id,
             file=None,
             updates=state.updates,
             unit=state.plan.unit,
             num_examples=state.plan.num_examples,
             delta=state.plan.delta,
-            reasons="; ".join(state.sentences("no_guarantee")),
+            reasons="; ".join(ledger.no_guarantee_because),
             not_covered=" ".join(state.sentences("not_covered")),
             **{name: value if math.isfinite(value) else None for name, value in values.items()},
         )

@@ -91,7 +91,7 @@ def phase_of(ledger):
             as updates do.
     """
     # Not above: they need a plan, which has phases.
-    from tfdpnorm.privacy.added_delta import added_to_delta
+    from tfdpnorm.privacy.added_delta import added_to_delta, total
 
     plan, state = ledger.plan, ledger.state
     if state.search is not None:
@@ -107,11 +107,11 @@ def phase_of(ledger):
         updates=updates,
         mechanisms=(*trained, *state.mechanisms(disjoint=False, whole_plan=True)),
         validation=tuple(state.mechanisms(disjoint=True, whole_plan=True)),
-        added_delta=sum(added_to_delta(ledger).values()),
+        added_delta=total(added_to_delta(ledger, ledger.claimed_epsilon())),
         noise_generator=ledger.settings.get("noise_generator"),
         is_exact=bool(ledger.settings.get("noise_grid") and ledger.settings.get("sum_rounding")),
         not_covered=state.sentences("not_covered"),
-        reasons=state.sentences("no_guarantee"),
+        reasons=ledger.no_guarantee_because,
         unit=plan.unit,
     )
 

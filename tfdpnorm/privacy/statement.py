@@ -14,7 +14,7 @@ import os
 
 from tfdpnorm import arguments
 from tfdpnorm.privacy import epsilons, statement_details
-from tfdpnorm.privacy.added_delta import rounding_loss
+from tfdpnorm.privacy.added_delta import rounding_loss, total
 from tfdpnorm.privacy.figures import Figures, person_figures
 from tfdpnorm.privacy.ledger import PrivacyLedger
 from tfdpnorm.privacy.rounding import ceil_text
@@ -22,6 +22,8 @@ from tfdpnorm.privacy.words import at_most, counted, item, manner_of, percent, u
 
 NOT_GIVEN = "not given"
 _UNCONFIRMED = "Unconfirmed: that the settings were not chosen using the private data."
+_FROM_ELSEWHERE = "Unconfirmed: where the weights come from"
+_OF_ANOTHER_RUN = "Not included: what another run spent on these weights"
 _CHOSEN = (
     "Settings were chosen using the private data, and epsilon does not cover what that reveals."
 )
@@ -70,7 +72,7 @@ def first_line(ledger, figures):
     """Returns the guarantee in a sentence."""
     # An epsilon of 0 may also be one that the accountant cannot tell from it.
     if not was_released(ledger, figures):
-        first = "No update has been made: this run has used no private data so far. "
+        first = "No update has been made: this run's own updates have used no private data. "
         if ledger.state.has("foreign_weights"):
             return (
                 f"{first}But the data that its weights were trained on are unknown, so no epsilon "
@@ -92,16 +94,17 @@ def first_line(ledger, figures):
         f"{manner_of(ledger).it}{of_search} satisfies (epsilon, delta)-differential privacy with "
         f"epsilon = {ceil_text(figures.epsilon)} (rounded up) and delta = {ledger.plan.delta!r}, "
         f"for any {whom}, on the conditions below.{_of_rounding(ledger, figures)}"
-        f"{_of_settings(ledger)}"
+        f"{_of_settings(ledger)}{_of_weights(ledger, 'see the next line')}"
     )
 
 
 def _of_rounding(ledger, figures):
     """A sentence on what the accountant's figures leave out; the details say for what."""
-    more = rounding_loss(ledger)[0] if ledger.settings.get("noise_grid") else 0.0
+    grid = ledger.settings.get("noise_grid")
+    more = rounding_loss(ledger, figures.epsilon)[0] if grid else 0.0
     parts = [f"{ceil_text(more, 2)} to epsilon"] if more else []
     if figures.added:
-        parts.append(f"{ceil_text(sum(figures.added.values()), 2)} to delta")
+        parts.append(f"{ceil_text(total(figures.added), 2)} to delta")
     what = "Rounding adds" if ledger.plan.sampling_rate == 1 else "Rounding and large batches add"
     return f" {what} at most {' and '.join(parts)}." if parts else ""
 
@@ -112,6 +115,15 @@ def _of_settings(ledger):
     if used is None:
         return "" if ledger.state.search is not None else f" {_UNCONFIRMED}"
     return f" {_CHOSEN}" if used else ""
+
+
+def _of_weights(ledger, where):
+    """A sentence on weights from elsewhere, which points to what is known of them, or nothing."""
+    foreign = [each for each in ledger.state.caveats if each.kind == "foreign_weights"]
+    if not foreign:
+        return ""
+    is_known = all(each.fields.get("epsilon") is not None for each in foreign)
+    return f" {_OF_ANOTHER_RUN if is_known else _FROM_ELSEWHERE} ({where})."
 
 
 def was_released(ledger, figures):
@@ -211,7 +223,7 @@ def _published(ledger):
     return (
         f"What may be published: without weakening the guarantee, {first}; every function of them "
         "that does not use the private data again (predictions, averages, exported models); "
-        f"{also}. This is not a legal permission."
+        f"{also}.{_of_weights(ledger, 'see line 1')} This is not a legal permission."
     )
 
 
@@ -271,7 +283,7 @@ def _not_guaranteed(ledger):
     lines = [
         "NO GUARANTEE: no differential privacy is guaranteed for this training run, and no epsilon "
         "may be stated for it, because:",
-        *map(item, ledger.state.sentences("no_guarantee")),
+        *map(item, ledger.no_guarantee_because),
     ]
     claimed = ledger.claimed_epsilon()
     if ledger.updates and not math.isinf(claimed):

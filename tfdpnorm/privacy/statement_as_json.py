@@ -49,7 +49,7 @@ def statement_json(ledger: PrivacyLedger, weights: str | None = None) -> dict[st
         "neighbours": "add_or_remove_one",
         "bound": f"{unit_of(ledger).neighbours}, added or removed",
         "guarantee_holds": holds,
-        "no_guarantee_because": list(state.sentences("no_guarantee")),
+        "no_guarantee_because": list(ledger.no_guarantee_because),
         "guarantee": _figures(figures),
         "most_rows_per_person": ledger.most_rows_per_person,
         "person": _figures(person),

@@ -1,6 +1,7 @@
 """The details of a privacy statement, under its fixed headings."""
 
 from tfdpnorm.privacy import statement_limits, statement_mechanism
+from tfdpnorm.privacy.added_delta import total
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.privacy.software import software
 from tfdpnorm.privacy.words import at_most, manner_of, number, unit_of
@@ -81,7 +82,7 @@ def _guarantee(ledger, figures, person):
         *_added(figures),
     ]
     if person is not None:
-        added = sum(person.added.values())
+        added = total(person.added)
         lines.append(
             f"For a person who owns {at_most(ledger.most_rows_per_person)} of the examples: "
             f"({ceil_text(person.epsilon)}, {plan.delta!r}), with at most {ceil_text(added)} added "
@@ -119,7 +120,7 @@ def _added(figures):
         return []
     parts = [f"{ceil_text(amount)} for {reason}" for reason, amount in added.items()]
     return [
-        f"To this delta, at most {ceil_text(sum(added.values()))} is added: "
+        f"To this delta, at most {ceil_text(total(added))} is added: "
         f"{', '.join(parts)} (each rounded up)."
     ]
 

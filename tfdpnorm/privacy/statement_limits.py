@@ -115,4 +115,4 @@ def numerical_safety(ledger, figures, person):
 
 
 def _epsilons(figures, person):
-    return [None] if person is None else [None, min(person.epsilon, 700.0)]
+    return [each.epsilon for each in (figures, person) if each is not None]

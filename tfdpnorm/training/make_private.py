@@ -32,6 +32,7 @@ from tfdpnorm.keras_compat.models import (
 from tfdpnorm.keras_compat.variables import KERAS_VERSION
 from tfdpnorm.noise.gaussian import GaussianNoise, generator_of
 from tfdpnorm.privacy import Declaration, PrivacyLedger, PrivacyPlan
+from tfdpnorm.privacy.added_delta import check_plan
 from tfdpnorm.privacy.budget import PrivacyBudget
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.phases import caveats_of_phases
@@ -160,8 +161,8 @@ def make_private(
             for one with its own `train_step` or similar methods, for one in the scope of a
             `tf.distribute.Strategy`, and for models in which one example changes the gradient of
             another.
-        PrivacyError: if per-example independence cannot be verified, or the run of `run_dir` is
-            another one.
+        PrivacyError: if per-example independence cannot be verified, the run of `run_dir` is
+            another one, or epsilon is so large that what is added to delta is not small beside it.
 
     Warns:
         PrivacyWarning: if training continues, but no guarantee holds or little will be learnt.
@@ -247,6 +248,7 @@ def make_private(
     }
     if most_rows_per_person is not None:
         settings["most_rows_per_person"] = most_rows_per_person
+    check_plan(PrivacyLedger(plan, settings))
     form = {
         "physical_batch_size": None if _is_auto(physical_batch_size) else physical_batch_size,
         "validate": validate,

@@ -1,6 +1,7 @@
 """The base of all searches: a Keras Tuner whose trials are private trainings in one ledger."""
 
 import copy
+import dataclasses
 import hashlib
 import json
 import pathlib
@@ -13,8 +14,9 @@ from tensorflow import keras
 from tfdpnorm import files
 from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.keras_compat.training import keep_whole, run_again_what_began
-from tfdpnorm.privacy import make_plan
-from tfdpnorm.privacy.entries import Finish, Trial
+from tfdpnorm.privacy import PrivacyLedger, make_plan
+from tfdpnorm.privacy.added_delta import check_plan
+from tfdpnorm.privacy.entries import Finish, Search, Trial
 from tfdpnorm.privacy.search_calibration import calibrate_search, describe_search
 from tfdpnorm.training import PrivateValidation, PublicBatch
 from tfdpnorm.training.checks.callbacks import validations_first
@@ -93,6 +95,7 @@ class PrivateTuner(keras_tuner.Tuner):
         # Keras Tuner's chief, too, hands trials out by this method of its oracle.
         self._create_trial, oracle.create_trial = oracle.create_trial, self._recorded_trial
         self._plan = self._dearest(given)
+        self._check_budget()
         self._folder = SearchFolder(self.project_dir, self.search_plan, self._plan, self._fixed())
         self._check_lots(oracle.get_space())
         self._score = self._callbacks = None
@@ -287,6 +290,13 @@ class PrivateTuner(keras_tuner.Tuner):
             rate = given["expected_batch_size"] / given["num_examples"]
             self.search_plan.noise_for(rate, given["steps"])
             self._check_unit(given)
+
+    def _check_budget(self):
+        """Rejects a budget that no trial of the search could keep."""
+        plan = dataclasses.replace(self._plan, epsilon_target=self.budget.epsilon)
+        ledger = PrivacyLedger(plan, {"noise_grid": "stddev / 32"})
+        ledger.record(Search(self.search_plan))
+        check_plan(ledger)
 
     def _check_unit(self, given):
         """Rejects settings that protect rows in a search that protects persons, and vice versa."""

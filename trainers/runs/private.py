@@ -82,7 +82,7 @@ class PrivateRun(Run):
     def describe(self):
         """Returns in words what is about to be trained."""
         spec, data = self.spec, self.data
-        plan, reasons = self.model.plan, self.model.ledger.state.sentences("no_guarantee")
+        plan, reasons = self.model.plan, self.model.ledger.no_guarantee_because
         views = spec.augmentation_multiplicity
         viewed = views > 1 or spec.views == "random"
         halved = halving_in_words(spec, data)
@@ -225,7 +225,7 @@ def known_of(ledger):
     state = ledger.state
     return {
         "guarantee_holds": ledger.guarantee_holds,
-        "no_guarantee_because": list(state.sentences("no_guarantee")),
+        "no_guarantee_because": list(ledger.no_guarantee_because),
         "not_covered": list(state.sentences("not_covered")),
         "weights_from_elsewhere": list(state.sentences("foreign_weights")),
     }

@@ -1,0 +1,124 @@
+"""What is added to delta stays small beside it, or no guarantee is stated."""
+
+import json
+import math
+import warnings
+
+import pytest
+
+from tests.each import each
+from tests.statements import summary
+from tfdpnorm.errors import PrivacyError, PrivacyWarning
+from tfdpnorm.privacy import (
+    PrivacyBudget,
+    PrivacyLedger,
+    create_ledger,
+    make_plan,
+    privacy_statement,
+    read_ledger,
+)
+from tfdpnorm.privacy.added_delta import MOST_ADDED, check_plan
+from tfdpnorm.privacy.command import main
+from tfdpnorm.privacy.entries import Search, Updates
+from tfdpnorm.privacy.figures import Figures
+from tfdpnorm.privacy.phases import phase_of
+from tfdpnorm.privacy.search import SearchPlan
+from tfdpnorm.privacy.statement_as_json import statement_json
+
+SIZES = dict(num_examples=2000, expected_batch_size=100, l2_norm_clip=1.0, steps=40)
+GRID = {"noise_grid": "stddev / 32", "noise_generator": "openssl", "sum_rounding": 1e-3}
+
+
+def planned(epsilon, delta=1e-5):
+    return make_plan(**SIZES, budget=PrivacyBudget(epsilon, delta))
+
+
+def ledger_of(epsilon, delta=1e-5, updates=40, **settings):
+    ledger = PrivacyLedger(planned(epsilon, delta), {**GRID, **settings})
+    ledger.record(Updates(updates))
+    return ledger
+
+
+@each("epsilon, delta", [(50.0, 1e-5), (35.0, 1e-5), (25.0, 1e-10)])
+def test_no_guarantee_beyond_a_tenth_of_delta(epsilon, delta):
+    ledger = ledger_of(epsilon, delta)
+    assert not ledger.guarantee_holds and ledger.epsilon() == math.inf
+    lines = summary(privacy_statement(ledger))
+    assert lines[0].startswith("NO GUARANTEE: ")
+    assert f"can add to delta = {delta!r} is " in lines[1] and "more than a tenth of it" in lines[1]
+    said = statement_json(ledger)
+    assert said["guarantee"] is None and len(said["no_guarantee_because"]) == 1
+    assert phase_of(ledger).reasons == ledger.no_guarantee_because
+
+
+@each("epsilon, delta", [(3.0, 1e-5), (20.0, 1e-5), (30.0, 1e-5), (15.0, 1e-10)])
+def test_a_guarantee_within_a_tenth_of_delta(epsilon, delta):
+    ledger = ledger_of(epsilon, delta)
+    assert ledger.guarantee_holds and ledger.epsilon() <= epsilon
+    assert sum(Figures(ledger).added.values()) <= MOST_ADDED * delta
+    assert "NO GUARANTEE" not in privacy_statement(ledger)
+
+
+def test_what_was_spent_so_far_counts():
+    ledger = ledger_of(50.0, updates=1)
+    assert ledger.guarantee_holds and ledger.epsilon(whole_plan=True) == math.inf
+
+
+def test_no_probability_is_above_one():
+    ledger = ledger_of(80.0)
+    (reason,) = ledger.no_guarantee_because
+    assert "is 1, more than" in reason
+
+
+def test_budgets_are_rejected_before_training():
+    with pytest.raises(
+        PrivacyError, match="No guarantee would hold: at epsilon = 49.*a smaller eps"
+    ):
+        check_plan(PrivacyLedger(planned(50.0), GRID))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_plan(PrivacyLedger(planned(30.0), GRID))
+        check_plan(PrivacyLedger(planned(math.inf), GRID))
+    given = make_plan(**SIZES, noise_multiplier=0.2, delta=1e-5)
+    with pytest.warns(PrivacyWarning, match="No guarantee would hold.*Choose more noise"):
+        check_plan(PrivacyLedger(given, GRID))
+
+
+def test_persons_of_a_very_large_epsilon_are_not_protected():
+    ledger = ledger_of(12.0, most_rows_per_person=8)
+    assert ledger.guarantee_holds and ledger.person_epsilon() == math.inf
+    text = privacy_statement(ledger)
+    assert "A person who owns 8 of them is not protected." in summary(text)[2]
+    assert statement_json(ledger)["person"]["true_positive_rates"]["0.01"] == 1.0
+
+
+def test_searches_count_the_batches_of_all_trials():
+    plan = planned(1.0)
+    ledger = PrivacyLedger(plan, GRID)
+    trial = (plan.sampling_rate, plan.noise_multiplier, plan.steps)
+    ledger.record(Search(SearchPlan(150, 1.0, (trial,))))
+    assert not ledger.guarantee_holds
+
+
+def composed(tmp_path, capsys, epsilon):
+    paths = [tmp_path / f"{name}.jsonl" for name in ("first", "second")]
+    for path in paths:
+        ledger = create_ledger(path, planned(epsilon), GRID)
+        ledger.record(Updates(40))
+        ledger.close()
+        assert read_ledger(path).guarantee_holds
+    assert main([*(f"--ledger={path}" for path in paths), "--json", "--accountant=rdp"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_runs_composed(tmp_path, capsys):
+    """Each of two runs may be within a tenth of delta, and both together not."""
+    record = composed(tmp_path, capsys, 25.0)
+    assert record["claimed_epsilon"] > 32 and record["epsilon"] == "inf"
+    assert not record["guarantee_holds"] and "tenth" in record["no_guarantee_because"][0]
+    assert record["added_to_delta"] > 1e-6
+
+
+def test_runs_composed_to_an_ordinary_epsilon(tmp_path, capsys):
+    record = composed(tmp_path, capsys, 3.0)
+    assert record["guarantee_holds"] and 2e-8 < record["added_to_delta"] < 1e-7
