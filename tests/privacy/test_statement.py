@@ -713,8 +713,8 @@ def test_weights_from_elsewhere_are_named_where_the_guarantee_is(known):
     lines = summary(privacy_statement(ledger))
     assert f"{_ELSEWHERE} (see the next line)." in lines[0] and lines[1].startswith("- Weights of")
     assert "without noise, NO guarantee holds for this model" in lines[1]
-    published = lines[4]
-    assert published.startswith("What may be published: ") and f"{_ELSEWHERE} (see line 1)." in published
+    assert lines[4].startswith("What may be published: ")
+    assert f"{_ELSEWHERE} (see line 1)." in lines[4]
 
 
 def test_training_without_noise_may_have_replaced_the_weights():

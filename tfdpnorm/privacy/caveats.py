@@ -208,9 +208,9 @@ _WORDS = {
         NOT_COVERED,
         "The data that the initial weights were trained on: the weights were not fresh, since "
         "{which} had other values than its initializer gives. It is assumed that these data are "
-        "public. Otherwise no guarantee holds for them if they were used without noise; if a private "
-        "training used them, its epsilon adds to this one, unless it is counted as an earlier "
-        "phase.",
+        "public. Otherwise no guarantee holds for them if they were used without noise; if a "
+        "private training used them, its epsilon adds to this one, unless it is counted as an "
+        "earlier phase.",
     ),
     "first_weights_unseen": (
         NOT_COVERED,
