@@ -17,8 +17,10 @@ from tfdpnorm.privacy import (
 )
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.command import main
-from tfdpnorm.privacy.entries import Query, Resume, Updates
+from tfdpnorm.privacy.entries import Query, Resume, Search, Updates
 from tfdpnorm.privacy.rounding import ceil_text
+from tfdpnorm.privacy.search import SearchPlan
+from tfdpnorm.privacy.statement import CANNOT_SHOW
 
 SIZES = ["--num_examples=60000", "--expected_batch_size=600", "--delta=1e-5"]
 
@@ -284,10 +286,21 @@ def test_epsilon_from_a_ledger(capsys, ledger):
         text[0].startswith("rdp: ") and "for 30 of 400 planned updates, which are spent" in text[0]
     )
     assert "result from 25 of them" in text[0]
-    assert text[1] == "Ledger: 32 lines; none of them torn."
+    assert text[1] == f"Ledger: 32 lines; none of them torn. {CANNOT_SHOW}"
     assert text[2:] == privacy_statement(ledger).splitlines()
     assert main(["--ledger", ledger.file.path]) == 0
     assert capsys.readouterr().out.splitlines() == text
+
+
+@pytest.mark.parametrize("settings, told", [({"secret": "ab"}, True), ({}, False)])
+def test_the_ledger_of_a_search(capsys, tmp_path, settings, told):
+    made = create_ledger(tmp_path / "ledger.jsonl", PLAN, settings)
+    trial = (PLAN.sampling_rate, PLAN.noise_multiplier, PLAN.steps)
+    made.record(Search(SearchPlan(4, None, (trial,))))
+    made.close()
+    first = of_ledger(capsys, made)[0]
+    assert ("for a whole search: this is its own ledger" in first) == told
+    assert ("of 400 planned updates" in first) != told
 
 
 def test_a_ledger_as_json(capsys, ledger):

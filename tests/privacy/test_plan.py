@@ -146,7 +146,7 @@ def test_replacing_a_field_checks_again():
 
 @pytest.mark.parametrize("delta", [1 / 60_000, 1e-3])
 def test_a_large_delta_warns_with_both_numbers(delta):
-    with pytest.warns(UserWarning, match=rf"delta={delta:g} .*num_examples=60000.*well below"):
+    with pytest.warns(UserWarning, match=rf"delta={delta:g} .*num_examples=60000.*at most 0.1"):
         make_plan(**SIZES, noise_multiplier=1.0, delta=delta)
 
 

@@ -26,7 +26,7 @@ from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import Finish, Query, Resume, Search, Updates
 from tfdpnorm.privacy.figures import Figures
 from tfdpnorm.privacy.floating_point import floating_point_loss
-from tfdpnorm.privacy.rounding import ceil_float, ceil_text
+from tfdpnorm.privacy.rounding import ceil_float, ceil_text, delta_text
 from tfdpnorm.privacy.search import SearchPlan
 from tfdpnorm.privacy.statement_as_json import statement_json
 
@@ -251,7 +251,10 @@ def test_the_ledger_is_named_by_its_digest(tmp_path):
     ledger.record(Declaration("Jane"))
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     said = summary(privacy_statement(ledger))[7]
-    assert "--ledger=ledger.jsonl " in said and f"first 3 lines have the SHA-256 {digest}." in said
+    assert "--ledger=ledger.jsonl " in said and f"first 3 lines have the SHA-256 {digest}. " in said
+    assert said.endswith(
+        "compare this number of lines and the SHA-256 with the statement that the run itself gave."
+    )
     assert str(tmp_path) not in said
     assert privacy_statement(read_ledger(path)) == privacy_statement(ledger)
     ledger.close()
@@ -381,7 +384,8 @@ def test_persons_who_are_sampled():
     (protected,) = [x for x in summary(text) if x.startswith("Who is protected: ")]
     assert protected == (
         "Who is protected: any one of 60000 persons, with any number of rows (training examples) "
-        "each. The number counts persons, not rows."
+        "each, persons as identified by the data holder's ids. The number counts persons, not "
+        "rows."
     )
     unit = section(text, "Unit and neighbouring relation")
     assert unit[0].startswith(f"Unit: {one}, of 60000 persons") and f"remove {one}" in unit[1]
@@ -445,8 +449,33 @@ def test_full_batches_are_not_called_sampled():
 
 @pytest.mark.filterwarnings("ignore:delta")
 def test_a_large_delta_is_called_weak():
-    text = privacy_statement(ledger_of(10, delta=1e-3))
+    text = privacy_statement(ledger_of(10, delta=1 / 3000))
     assert "Weak: delta is not below 1 / 60000" in text
+    first = summary(text)[0]
+    assert "Weak: so large a delta allows publishing a whole example." in first
+    assert "delta = 0.000334, for any" in first and "0.00033333" not in text
+
+
+@each(
+    "delta, told", [(1e-5, "1e-05"), (1 / 3000, "0.000334"), (0.1, "0.1"), (1.001e-7, "1.01e-07")]
+)
+def test_deltas_are_rounded_upwards(delta, told):
+    assert delta_text(delta) == told and float(told) >= delta
+
+
+def test_updates_charged_but_not_made():
+    ledger = ledger_of(40)
+    assert "What was counted: 40 updates of the weights. What" in privacy_statement(ledger)
+    ledger.record(caveat("held_to_plan", sentence="A callback decided"))
+    text = privacy_statement(ledger)
+    assert "What was counted: 4000 updates of the weights charged, 40 of them made. What" in text
+    assert "T = 40 made, of 4000 planned" in text
+
+
+def test_the_epsilon_of_more_updates_than_were_made():
+    said = "the epsilon stated is that of slightly more updates than were made"
+    assert said in privacy_statement(ledger_of(40, accountant="pld"))
+    assert said not in privacy_statement(ledger_of(4000, accountant="pld"))
 
 
 @pytest.mark.parametrize("when", ["plan", "run", "noise", "sampling"])

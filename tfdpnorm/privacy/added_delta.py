@@ -8,7 +8,7 @@ import warnings
 
 from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.privacy.floating_point import floating_point_loss
-from tfdpnorm.privacy.rounding import ceil_text
+from tfdpnorm.privacy.rounding import ceil_text, delta_text
 from tfdpnorm.privacy.slots import SHARE_OF_DELTA
 
 # The numbers of a run whose noise on a grid the figures are for, weights times updates.
@@ -64,9 +64,10 @@ def too_much(added, epsilon, delta):
     """Returns why no guarantee holds where so much is added to delta, or None."""
     if added <= MOST_ADDED * delta:
         return None
+    text = delta_text(delta)
     return (
         f"at epsilon = {ceil_text(epsilon)}, what rounding and large batches can add to delta = "
-        f"{delta!r} is {ceil_text(added, 2)}, more than a tenth of it, so that delta does not "
+        f"{text} is {ceil_text(added, 2)}, more than a tenth of it, so that delta does not "
         "bound how often the guarantee fails"
     )
 

@@ -17,7 +17,7 @@ class PrivacyBudget:
     Attributes:
         epsilon: The privacy loss allowed, in nats, > 0. Infinity asks for training without noise,
             which carries no guarantee.
-        delta: The probability left out of the guarantee, 0 < delta < 1. It should be well below 1 /
+        delta: The probability left out of the guarantee, 0 < delta < 1. It should be at most 0.1 /
             num_examples: publishing one random example outright satisfies delta = 1 / num_examples.
 
     Example::
@@ -40,7 +40,7 @@ class PrivacyBudget:
             "and it has no guarantee.",
         )
         delta = arguments.open_unit(
-            "delta", self.delta, remedy="Give a probability well below 1 / num_examples."
+            "delta", self.delta, remedy="Give a probability of at most 0.1 / num_examples."
         )
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", delta)

@@ -9,7 +9,7 @@ import string
 from collections.abc import Mapping
 
 from tfdpnorm import arguments
-from tfdpnorm.privacy.rounding import ceil_text
+from tfdpnorm.privacy.rounding import ceil_text, delta_text
 from tfdpnorm.privacy.words import UNITS, number
 
 NO_GUARANTEE = "no_guarantee"
@@ -70,9 +70,9 @@ def _private_run(
     if epsilon is None:
         return f"{words}, without a guarantee: {reasons}."
     words += (
-        f", to epsilon = {ceil_text(epsilon)} at delta = {delta!r}. The epsilon above is that of "
-        f"this run alone. If both protect {of.many}, then for {of.neighbours} of both runs the "
-        "two epsilons add up, and so do the two deltas; otherwise they cannot be added."
+        f", to epsilon = {ceil_text(epsilon)} at delta = {delta_text(delta)}. The epsilon above "
+        f"is that of this run alone. If both protect {of.many}, then for {of.neighbours} of both "
+        "runs the two epsilons add up, and so do the two deltas; otherwise they cannot be added."
     )
     if whole_plan_epsilon is not None and whole_plan_epsilon > epsilon:
         words += (

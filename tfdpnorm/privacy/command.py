@@ -21,7 +21,7 @@ import sys
 from tfdpnorm import arguments
 from tfdpnorm.choices import ACCOUNTANTS, ADJACENCIES, CLAIMING_ACCOUNTANTS
 from tfdpnorm.privacy.budget import PrivacyBudget
-from tfdpnorm.privacy.rounding import ceil_text
+from tfdpnorm.privacy.rounding import ceil_text, delta_text
 
 
 class _Parser(argparse.ArgumentParser):
@@ -104,7 +104,7 @@ def _make_parser(of_ledger, suggests):
     length.add_argument("--steps", type=int, help="optimizer updates")
     length.add_argument("--epochs", type=float, help="steps = ceil(epochs / sampling_rate)")
     parser.add_argument(
-        "--delta", type=float, required=not of_ledger, help="well below 1 / num_examples"
+        "--delta", type=float, required=not of_ledger, help="at most 0.1 / num_examples"
     )
     noise = parser.add_mutually_exclusive_group(required=needed)
     noise.add_argument(
@@ -245,7 +245,7 @@ def _of_ledgers(flags, ledgers):
 
 def _composed_sentence(record):
     of = f"{len(record['runs'])} runs composed, {record['updates']} updates, at delta = "
-    of += f"{record['delta']!r}"
+    of += delta_text(record["delta"])
     if not record["guarantee_holds"]:
         claimed = ceil_text(float(record["claimed_epsilon"]))
         return (
@@ -325,17 +325,21 @@ def _ledger_record(ledger, accountant):
         "foreign": list(state.sentences("foreign_weights")),
         "finished": state.is_finished,
         "search": None if state.search is None else state.search.entry(),
+        "is_of_search": ledger.is_of_search,
         "settings": ledger.settings,  # As in the header of the ledger.
         "statement": statement_json(ledger),
     }
 
 
 def _ledger_sentence(record):
-    name = record["accountant"]
-    spent = (
-        f"at delta = {record['delta']!r}, for {record['updates']} of {record['steps']} planned "
-        f"updates, which are spent; the present weights result from {record['position']} of them"
-    )
+    name, spent = record["accountant"], f"at delta = {delta_text(record['delta'])}, for "
+    if record["is_of_search"]:
+        spent += "a whole search: this is its own ledger, and each of its trials has another one"
+    else:
+        spent += (
+            f"{record['updates']} of {record['steps']} planned updates, which are spent; the "
+            f"present weights result from {record['position']} of them"
+        )
     if record["guarantee_holds"]:
         return f"{name}: epsilon = {ceil_text(float(record['epsilon']))} (rounded up) {spent}"
     claimed = ceil_text(float(record["claimed_epsilon"]))
@@ -343,12 +347,15 @@ def _ledger_sentence(record):
 
 
 def _ledger_remarks(ledger):
-    from tfdpnorm.privacy.statement import privacy_statement
+    from tfdpnorm.privacy.statement import CANNOT_SHOW, privacy_statement
 
     lines, state = ledger.file.tail[0], "none of them torn"
     if ledger.file.torn:
         state = "the last line is torn: the updates it announces did not happen and are not counted"
-    return [f"Ledger: {lines} lines; {state}.", *privacy_statement(ledger).splitlines()]
+    return [
+        f"Ledger: {lines} lines; {state}. {CANNOT_SHOW}",
+        *privacy_statement(ledger).splitlines(),
+    ]
 
 
 _OF_SUGGESTION = "suggest num_examples epsilon delta epochs steps expected_batch_size json".split()

@@ -76,6 +76,11 @@ class PrivacyLedger:
         return self.plan.unit
 
     @property
+    def is_of_search(self) -> bool:
+        """Whether it is the ledger of a search, and not of one of its trials or another run."""
+        return self.state.search is not None and "secret" in self.settings
+
+    @property
     def most_rows_per_person(self) -> int | None:
         """The most examples of a person that an epsilon is stated for as well; None for one."""
         return self._settings.get("most_rows_per_person")

@@ -359,7 +359,7 @@ def make_plan(
     if budget is None and delta is None:
         raise ValueError(
             f"Expected delta with noise_multiplier={noise_multiplier!r}, got None. "
-            "Give a delta well below 1 / num_examples."
+            "Give a delta of at most 0.1 / num_examples."
         )
     if (steps is None) == (epochs is None):
         got = "neither" if steps is None else "both"
@@ -401,7 +401,7 @@ def make_plan(
         warnings.warn(
             f"delta={plan.delta:g} is not below 1 / num_examples={1 / plan.num_examples:g} "
             f"(num_examples={plan.num_examples}): such a guarantee allows publishing a whole "
-            "example. Choose a delta well below 1 / num_examples.",
+            "example. Choose a delta of at most 0.1 / num_examples.",
             PrivacyWarning,
             stacklevel=2,
         )

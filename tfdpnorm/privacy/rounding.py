@@ -16,6 +16,14 @@ def ceil_text(value, digits=4):
     return format(rounded, "f" if value == 0 or 1e-4 <= value < 1e9 else "e")
 
 
+def delta_text(delta):
+    """A delta as text, rounded upwards to 3 significant digits: a guarantee at more holds, too.
+
+    Rounding starts from the shortest text of the float, so that 1e-05 stays what it is.
+    """
+    return repr(float(Context(prec=3, rounding=ROUND_CEILING).create_decimal(repr(delta))))
+
+
 def ceil_float(value, digits):
     """`value` rounded upwards to `digits` significant digits, as the float nearest to that."""
     return float(_ceil(value, digits))

@@ -17,11 +17,23 @@ from tfdpnorm.privacy import epsilons, statement_details
 from tfdpnorm.privacy.added_delta import rounding_loss, total
 from tfdpnorm.privacy.figures import Figures, person_figures
 from tfdpnorm.privacy.ledger import PrivacyLedger
-from tfdpnorm.privacy.rounding import ceil_text
-from tfdpnorm.privacy.words import at_most, counted, item, manner_of, percent, unit_of
+from tfdpnorm.privacy.rounding import ceil_text, delta_text
+from tfdpnorm.privacy.words import (
+    at_most,
+    counted,
+    has_weak_delta,
+    item,
+    manner_of,
+    percent,
+    unit_of,
+)
 
 NOT_GIVEN = "not given"
 _UNCONFIRMED = "Unconfirmed: that the settings were not chosen using the private data."
+CANNOT_SHOW = (
+    "A ledger cannot show whether later lines are missing: compare this number of lines and the "
+    "SHA-256 with the statement that the run itself gave."
+)
 _FROM_ELSEWHERE = "Unconfirmed: where the weights come from"
 _OF_ANOTHER_RUN = "Not included: what another run spent on these weights"
 _CHOSEN = (
@@ -92,9 +104,10 @@ def first_line(ledger, figures):
         whom = f"one example (a person{owner}: see below)"
     return (
         f"{manner_of(ledger).it}{of_search} satisfies (epsilon, delta)-differential privacy with "
-        f"epsilon = {ceil_text(figures.epsilon)} (rounded up) and delta = {ledger.plan.delta!r}, "
-        f"for any {whom}, on the conditions below.{_of_rounding(ledger, figures)}"
-        f"{_of_settings(ledger)}{_of_weights(ledger, 'see the next line')}"
+        f"epsilon = {ceil_text(figures.epsilon)} (rounded up) and delta = "
+        f"{delta_text(ledger.plan.delta)}, for any {whom}, on the conditions below."
+        f"{_of_weakness(ledger)}{_of_rounding(ledger, figures)}{_of_settings(ledger)}"
+        f"{_of_weights(ledger, 'see the next line')}"
     )
 
 
@@ -107,6 +120,14 @@ def _of_rounding(ledger, figures):
         parts.append(f"{ceil_text(total(figures.added), 2)} to delta")
     what = "Rounding adds" if ledger.plan.sampling_rate == 1 else "Rounding and large batches add"
     return f" {what} at most {' and '.join(parts)}." if parts else ""
+
+
+def _of_weakness(ledger):
+    """A sentence on a delta that is too large, or nothing."""
+    if not has_weak_delta(ledger.plan):
+        return ""
+    one = unit_of(ledger).one
+    return f" Weak: so large a delta allows publishing a whole {one}."
 
 
 def _of_settings(ledger):
@@ -146,7 +167,7 @@ def how_to_check(ledger):
     return (
         f"How to check it: tfdpnorm-epsilon --ledger={os.path.basename(file.path)} recomputes "
         "these figures from the ledger, the record of the privacy budget spent: a file whose first "
-        f"{lines} lines have the SHA-256 {file.sha256}."
+        f"{lines} lines have the SHA-256 {file.sha256}. {CANNOT_SHOW}"
     )
 
 
@@ -191,7 +212,10 @@ def _one_in(probability):
 def _protected(ledger, unit, person, released):
     whom = f"Who is protected: any one of {ledger.plan.num_examples} {unit.protected}"
     if ledger.unit == "person":
-        return f"{whom}. The number counts persons, not rows."
+        return (
+            f"{whom}, persons as identified by the data holder's ids. The number counts persons, "
+            "not rows."
+        )
     rows = ledger.most_rows_per_person
     if rows is None or not released:
         return (
@@ -289,8 +313,8 @@ def _not_guaranteed(ledger):
     if ledger.updates and not math.isinf(claimed):
         lines.append(
             f"Not achieved: claimed epsilon = {ceil_text(claimed)} at delta = "
-            f"{ledger.plan.delta!r} (not a guarantee). The accountant computes it for the "
-            "settings below, ignoring the reasons above."
+            f"{delta_text(ledger.plan.delta)} (not a guarantee). The accountant computes it "
+            "for the settings below, ignoring the reasons above."
         )
     return [
         *lines,

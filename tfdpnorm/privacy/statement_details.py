@@ -2,9 +2,9 @@
 
 from tfdpnorm.privacy import statement_limits, statement_mechanism
 from tfdpnorm.privacy.added_delta import total
-from tfdpnorm.privacy.rounding import ceil_text
+from tfdpnorm.privacy.rounding import ceil_text, delta_text
 from tfdpnorm.privacy.software import software
-from tfdpnorm.privacy.words import at_most, manner_of, number, unit_of
+from tfdpnorm.privacy.words import at_most, has_weak_delta, manner_of, number, unit_of
 
 
 def of_guarantee(ledger, figures, person):
@@ -74,9 +74,9 @@ def provenance(ledger, weights):
 
 
 def _guarantee(ledger, figures, person):
-    state, plan = ledger.state, ledger.plan
+    state, plan, delta = ledger.state, ledger.plan, delta_text(ledger.plan.delta)
     lines = [
-        f"(epsilon, delta) = ({ceil_text(figures.epsilon)}, {plan.delta!r}): with and without "
+        f"(epsilon, delta) = ({ceil_text(figures.epsilon)}, {delta}): with and without "
         f"{unit_of(ledger).neighbours}, the probability of every set of results differs by a "
         "factor of at most e^epsilon, up to delta.",
         *_added(figures),
@@ -85,7 +85,7 @@ def _guarantee(ledger, figures, person):
         added = total(person.added)
         lines.append(
             f"For a person who owns {at_most(ledger.most_rows_per_person)} of the examples: "
-            f"({ceil_text(person.epsilon)}, {plan.delta!r}), with at most {ceil_text(added)} added "
+            f"({ceil_text(person.epsilon)}, {delta}), with at most {ceil_text(added)} added "
             "to delta; true-positive rates of at most "
             f"{_rates(person)}; mu = {ceil_text(person.mu, 3)}."
         )
@@ -98,10 +98,11 @@ def _guarantee(ledger, figures, person):
     )
     if state.search is None:  # The epsilon of a search is that of all updates planned.
         lines += _stopped_early(ledger, figures, person)
-    if plan.delta >= 1 / plan.num_examples:
+    if has_weak_delta(plan):
         lines.append(
             f"Weak: delta is not below 1 / {plan.num_examples}. Such a guarantee allows publishing "
-            f"a whole {unit_of(ledger).one}. Choose a delta well below that."
+            f"a whole {unit_of(ledger).one}. Choose a delta of at most a "
+            "tenth of that."
         )
     return lines
 
@@ -176,20 +177,20 @@ def _released(ledger):
 
 def _validation(ledger):
     """The second guarantee, for validation examples, and what they add to the first."""
-    state, delta, lines = ledger.state, ledger.plan.delta, []
+    state, delta, lines = ledger.state, delta_text(ledger.plan.delta), []
     epsilon, apart = ledger.validation_epsilon(), state.queries(disjoint=True)
     if apart and state.search is not None:
         lines.append(
             "Validation: a second guarantee holds for any one validation example. It covers the "
             "noisy scores of the trials and the choice based on them, with epsilon = "
-            f"{ceil_text(epsilon)} (rounded up) and delta = {delta!r}. It assumes that no "
+            f"{ceil_text(epsilon)} (rounded up) and delta = {delta}. It assumes that no "
             "validation example is a training example."
         )
     elif apart:
         lines.append(
             "Validation: a second guarantee holds for any one validation example. It covers the "
             f"noisy answers about these examples ({apart} so far) and every choice based on the "
-            f"answers, with epsilon = {ceil_text(epsilon)} (rounded up) and delta = {delta!r}. It "
+            f"answers, with epsilon = {ceil_text(epsilon)} (rounded up) and delta = {delta}. It "
             "assumes that no validation example is a training example; for training examples "
             f"the answers cost nothing.{_stopped_asking(ledger)}"
         )

@@ -93,7 +93,10 @@ def accountant(ledger):
     plan = ledger.plan
     by = f"Accountant: {_ACCOUNTANTS[plan.accountant]}, dp-accounting"
     if plan.accountant == "pld" and 0 < ledger.updates < plan.steps:
-        by += "; before the last planned update it reports the epsilon of a slightly later one"
+        by += (
+            "; as long as updates are left of the plan, the epsilon stated is that of slightly "
+            "more updates than were made, so that it is never too small"
+        )
     return f"{by}."
 
 

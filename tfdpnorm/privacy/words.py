@@ -42,6 +42,11 @@ def unit_of(ledger):
     return UNITS[ledger.unit]
 
 
+def has_weak_delta(plan):
+    """Whether the delta of a `PrivacyPlan` allows publishing one of the protected."""
+    return plan.delta >= 1 / plan.num_examples
+
+
 class Manner(NamedTuple):
     """What a run did with the private data, in words.
 
@@ -125,6 +130,8 @@ def counted(ledger):
     manner = manner_of(ledger)
     of = " of the weights" if manner is _TRAINING else ""
     parts = [number(updates, manner.counted) + of]
+    if updates != state.updates:
+        parts = [f"{parts[0]} charged, {state.updates} of them made"]
     if state.lost_updates:
         parts.append(f"{state.lost_updates} of them lost in crashes")
     if plan.statistics_queries:
