@@ -763,3 +763,7 @@ def test_weights_of_a_private_run_are_not_unknown():
         ledger = ledger_of(10)
         ledger.record(caveat("private_run", **fields, epsilon=epsilon))
         assert said in summary(privacy_statement(ledger))[0]
+
+
+def test_a_test_accuracy_is_not_covered():
+    assert "such as a test accuracy: they are exact" in privacy_statement(ledger_of(4000))

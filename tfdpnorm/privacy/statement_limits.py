@@ -24,6 +24,8 @@ _LEFT_OUT = (
     "All other inputs of the run that were computed from private data: preprocessing, a "
     "vocabulary, sample weights or class weights, initial weights, the choice of the examples to "
     "train on.",
+    "Scores on private examples outside the training data, such as a test accuracy: they are "
+    "exact, and nothing here protects those examples.",
 )
 _VALIDATION = (
     "Private validation data that guided a choice: this epsilon does not protect its examples."
