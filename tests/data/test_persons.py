@@ -176,3 +176,27 @@ def test_texts_and_numbers_identify_persons_by_value():
     assert Persons(np.array(["1", "01", "1"], object), 1).count == 2
     assert Persons(np.array([b"a", b"b", b"a"]), 1).count == 2
     assert Persons(np.array([2**63, 2**63 + 1], np.uint64), 1).count == 2
+
+
+@each("missing", ["", "  ", "nan", "None", "none", "null", "NaN"])
+def test_missing_ids_are_rejected(missing):
+    """As one person, the rows of many would be protected as those of one."""
+    ids = ["a", missing, "b", missing]
+    for person in (np.array(ids), np.array(ids, object), np.array([i.encode() for i in ids])):
+        with pytest.raises(
+            ValueError, match="got 2 rows whose id is missing.*Leave these rows out"
+        ):
+            Persons(person, 1)
+
+
+def test_missing_numbers_are_rejected():
+    for person in (np.array(["a", None], object), np.array(["a", np.nan], object)):
+        with pytest.raises(TypeError, match="NaN and None are equal to nothing"):
+            Persons(person, 1)
+    with pytest.raises(TypeError, match="NaN and None are equal to nothing"):
+        Persons(np.array([1.0, np.nan]), 1)
+
+
+def test_ids_that_only_look_missing_are_taken():
+    assert Persons(np.array([-1, 0, 0]), 1).count == 2
+    assert Persons(np.array(["-1", "0", "Nancy", "nonesuch"]), 1).count == 4

@@ -5,6 +5,8 @@ import tensorflow as tf
 
 from tfdpnorm import arguments
 
+_MISSING = ("", "nan", "none", "null", "<na>", "nat")  # as texts, in small letters
+
 
 class Persons:
     """The rows of each person.
@@ -22,7 +24,8 @@ class Persons:
             second, which holds the numbers of the rows, [M].
 
     Raises:
-        TypeError, ValueError: for anything but a vector of integers or texts.
+        TypeError, ValueError: for anything but a vector of integers or texts, and for texts that
+            stand for a missing id: "", "nan", "None" or "null".
     """
 
     def __init__(self, person, most_per_person):
@@ -37,9 +40,9 @@ class Persons:
             )
         if not len(person):
             raise ValueError("person is empty. Give one value for each row.")
-        _, owner, counts = np.unique(
-            person.astype(str) if of_texts else person, return_inverse=True, return_counts=True
-        )
+        person = person.astype(str) if of_texts else person
+        _check_none_is_missing(person)
+        _, owner, counts = np.unique(person, return_inverse=True, return_counts=True)
         self.count, self.rows = len(counts), len(person)
         starts = np.concatenate([[0], np.cumsum(counts)])
         with tf.device("/cpu:0"):
@@ -47,6 +50,25 @@ class Persons:
                 tf.constant(starts, tf.int64),
                 tf.constant(np.argsort(owner, kind="stable"), tf.int64),
             )
+
+
+def _check_none_is_missing(person):
+    """Rejects texts that stand for a missing id: their rows would count as one person's.
+
+    Raises:
+        ValueError: with the number of these rows.
+    """
+    if person.dtype.kind not in "US":
+        return
+    texts = np.char.lower(np.char.strip(person.astype(str)))
+    missing = np.count_nonzero(np.isin(texts, _MISSING))
+    if missing:
+        raise ValueError(
+            f"Expected an id for each row in person, got {missing} rows whose id is missing "
+            '(blank, "nan", "None" or "null"): all of them would count as one person. Leave these '
+            "rows out; or, only if they are known to be of different persons, give each an id of "
+            "its own."
+        )
 
 
 def rows_of_persons(drawn, starts, order, most, bits):
