@@ -143,9 +143,16 @@ class _Visitor(ast.NodeVisitor):
             self._check_name(node, node.args[1].value)
         if function in ("object.__setattr__", "object.__delattr__") and not _is_own(node.args[0]):
             self._note(node)
-        if function in ("inspect.signature", "signature") and (
-            isinstance(node.args[0], ast.Attribute)
-            or (isinstance(node.args[0], ast.Call) and ast.unparse(node.args[0].func) == "getattr")
+        if (
+            function in ("inspect.signature", "signature")
+            and node.args
+            and (
+                isinstance(node.args[0], ast.Attribute)
+                or (
+                    isinstance(node.args[0], ast.Call)
+                    and ast.unparse(node.args[0].func) == "getattr"
+                )
+            )
         ):
             self._note(node)
         for keyword in node.keywords:

@@ -120,13 +120,13 @@ def of_persons(tmp_path):
 
 def test_images_are_sampled_and_epsilon_is_stated_for_persons(main, tmp_path):
     given = dict(f.removeprefix("--").split("=") for f in of_persons(tmp_path))
-    given |= {"most_per_person": "", "most_rows_per_person": 4, "held_out": 2}
+    given |= {"most_per_person": "", "most_rows_per_person": 4, "held_out": 2, "epsilon": 4}
     result = main("finetune", *(f"--{name}={value}" for name, value in given.items() if value))
     assert result.code == 0, result.err
     (record,) = read_records(tmp_path / "out")
     counted = {"unit": "row", "most_per_person": None, "num_examples": 32, "num_rows": 32}
     assert {name: record[name] for name in counted} == counted
-    assert record["epsilon"] <= 8 < record["epsilon_of_person"] < 100
+    assert record["epsilon"] <= 4 < record["epsilon_of_person"] < 100
     assert "2 persons with 8 training examples held out" in record["scale"]
     assert result.out.count("for a person with up to 4 examples: epsilon ") == 2
 
