@@ -210,8 +210,8 @@ MUTANTS = (
     fault(
         "epsilon-rounded-to-nearest",
         "tfdpnorm/privacy/rounding.py",
-        "rounding=ROUND_CEILING",
-        'rounding="ROUND_HALF_EVEN"',
+        "Context(prec=digits, rounding=ROUND_CEILING)",
+        'Context(prec=digits, rounding="ROUND_HALF_EVEN")',
         "Every other epsilon is printed smaller than it is.",
         ("tests/privacy/test_statement.py",),
     ),
@@ -703,7 +703,7 @@ MUTANTS = (
     fault(
         "weak-delta-unsaid",
         _DETAILS,
-        "if plan.delta >= 1 / plan.num_examples:",
+        "if has_weak_delta(plan):",
         "if plan.delta > 1:",
         "A guarantee that allows publishing an example reads like any other.",
         ("tests/privacy/test_statement.py",),

@@ -17,6 +17,14 @@ MUTANTS = (
         tests_in(_STEP, "test_all_rows_of_a_person_take_part_where_they_fit"),
     ),
     fault(
+        "missing-persons-are-one",
+        "tfdpnorm/data/persons.py",
+        "    if missing:\n",
+        "    if False:\n",
+        "The rows of all whose id is blank are protected as those of one person.",
+        tests_in(_DATA, "test_missing_ids_are_rejected"),
+    ),
+    fault(
         "persons-clipped-by-row",
         "tfdpnorm/gradients/engines/book_keeping.py",
         "taps = Taps(model, variables, rows_per_example, broadcast, examples)",
