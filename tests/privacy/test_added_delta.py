@@ -98,6 +98,8 @@ def test_searches_count_the_batches_of_all_trials():
     trial = (plan.sampling_rate, plan.noise_multiplier, plan.steps)
     ledger.record(Search(SearchPlan(150, 1.0, (trial,))))
     assert not ledger.guarantee_holds
+    with pytest.raises(PrivacyError, match="for the budget, or fewer expected trials"):
+        check_plan(ledger)
 
 
 def composed(tmp_path, capsys, epsilon):

@@ -11,6 +11,7 @@ from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.gradients.clipping import FLOAT16_LOSS_SCALE
 from tfdpnorm.layers import NoisedBatchNormalization
 from tfdpnorm.privacy import Declaration
+from tfdpnorm.training.suggested_rate import signal_to_noise
 
 
 @pytest.fixture
@@ -87,6 +88,16 @@ def test_the_pull_back_is_shrunk_where_there_is_little_signal(
     settings = plan(noise_multiplier=noise_multiplier)
     rows = PublicBatch(public, pull_back=pull_back)
     private = make_private(build(norm="public_batch"), settings, public_batch=rows)
+    assert private._streams.shrinks is shrinks
+
+
+@pytest.mark.parametrize(("signal", "shrinks"), [(6.9, True), (7.1, False)])
+def test_the_signal_below_which_the_pull_back_is_shrunk(build, plan, public, signal, shrinks):
+    """The figures of docs/which_normalisation.md lie on both sides of 7."""
+    model = build(norm="public_batch")
+    of_unit_noise = signal_to_noise(model, plan(noise_multiplier=1.0))
+    settings = plan(noise_multiplier=of_unit_noise / signal)
+    private = make_private(model, settings, public_batch=PublicBatch(public))
     assert private._streams.shrinks is shrinks
 
 

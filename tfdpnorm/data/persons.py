@@ -40,9 +40,10 @@ class Persons:
             )
         if not len(person):
             raise ValueError("person is empty. Give one value for each row.")
-        person = person.astype(str) if of_texts else person
-        _check_none_is_missing(person)
-        _, owner, counts = np.unique(person, return_inverse=True, return_counts=True)
+        values, owner, counts = np.unique(
+            person.astype(str) if of_texts else person, return_inverse=True, return_counts=True
+        )
+        _check_none_is_missing(values, counts)
         self.count, self.rows = len(counts), len(person)
         starts = np.concatenate([[0], np.cumsum(counts)])
         with tf.device("/cpu:0"):
@@ -52,16 +53,16 @@ class Persons:
             )
 
 
-def _check_none_is_missing(person):
+def _check_none_is_missing(values, counts):
     """Rejects texts that stand for a missing id: their rows would count as one person's.
 
     Raises:
         ValueError: with the number of these rows.
     """
-    if person.dtype.kind not in "US":
+    if values.dtype.kind not in "US":
         return
-    texts = np.char.lower(np.char.strip(person.astype(str)))
-    missing = np.count_nonzero(np.isin(texts, _MISSING))
+    texts = np.char.lower(np.char.strip(values.astype(str)))
+    missing = counts[np.isin(texts, _MISSING)].sum()
     if missing:
         raise ValueError(
             f"Expected an id for each row in person, got {missing} rows whose id is missing "

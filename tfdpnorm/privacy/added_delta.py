@@ -11,7 +11,7 @@ from tfdpnorm.privacy.floating_point import floating_point_loss
 from tfdpnorm.privacy.rounding import ceil_text, delta_text
 from tfdpnorm.privacy.slots import SHARE_OF_DELTA
 
-# The numbers of a run whose noise on a grid the figures are for, weights times updates.
+# How many noisy numbers the figures are for: weights times updates, in a search of all trials.
 GRID_NUMBERS = 1e11
 # The largest share of delta that may be added to it.
 MOST_ADDED = 0.1
@@ -103,5 +103,6 @@ def check_plan(ledger):
         return
     said = f"No guarantee would hold: {reason}. Choose "
     if ledger.plan.epsilon_target is not None:
-        raise PrivacyError(f"{said}a smaller epsilon for the budget.")
+        trials = "" if ledger.state.search is None else ", or fewer expected trials"
+        raise PrivacyError(f"{said}a smaller epsilon for the budget{trials}.")
     warnings.warn(f"{said}more noise, or fewer updates.", PrivacyWarning, stacklevel=3)

@@ -193,8 +193,8 @@ def _meaning(figures, unit):
     return (
         "What it means: an attacker who first believes with 50 % certainty that a given "
         f"{unit.one} is in the training data can become at most {percent(figures.certainty)} "
-        "certain of it, and one who is more certain at first more than that. The odds change by a "
-        f"factor of at most e^epsilon = {ceil_text(figures.odds, 3)}, except with a probability of "
+        "certain of it, and one who is more certain at first can become more so. The odds change "
+        f"by a factor of at most e^epsilon = {ceil_text(figures.odds, 3)}, except with a probability of "
         f"at most {_one_in(figures.delta)}. An attack with false "
         f"positives for 1 % of the {unit.many} outside the data identifies at most "
         f"{percent(rates[0.01])} of those inside; with 0.1 %, at most {percent(rates[0.001])}. For "

@@ -93,12 +93,13 @@ def numerical_safety(ledger, figures, person):
     of_noise, of_sums = _is_exact(ledger)
     lines = []
     if of_noise:
+        of_all = "" if ledger.state.search is None else ", of all trials together"
         more = max(rounding_loss(ledger, each)[0] for each in _epsilons(figures, person))
         lines.append(
             "Noise (Mironov 2012): the noisy sums are rounded to a grid and have the distribution "
             f"that the accountant assumes, up to factors that add at most {ceil_text(more)} to "
             "epsilon, and to delta the amount stated above, for up to "
-            f"{GRID_NUMBERS:.0e} noisy numbers (weights times updates)."
+            f"{GRID_NUMBERS:.0e} noisy numbers (weights times updates{of_all})."
         )
     else:
         lines.append("Noise: not safe, see Not covered.")

@@ -73,7 +73,7 @@ class Manner(NamedTuple):
 
 _TRAINING = Manner(
     "Training",
-    "the model, with its weights after every update, including the released ones",
+    "the model, with its weights after any of the updates",
     "the weights after every update",
     "the loss and the metrics that training printed or logged, which have no noise; ",
     "the noise key, the members of the sampled batches, exact sums and exact gradients",

@@ -118,16 +118,10 @@ def non_private_spec(dataset, model, *, scale_norm=False, norm="batch", options=
 
 def norms_cells():
     """Ours: normalisations side by side, at one epsilon and with one number of updates."""
-    # The public rows go through the network beside each physical batch: few and large ones are
-    # cheaper, and one of these holds a batch, but for one in four hundred.
+    # One physical batch of this size holds a batch, but for one in four hundred.
     public = dict(norm="public_batch", physical_batch_size=576)
     variants = (
-        dict(norm="group"),
-        dict(norm="group", scale_norm=True),
-        dict(norm="layer"),
-        public,
-        dict(public, pull_back_weight=1.0),
-        dict(public, pull_back="shrunk"),
+        *_normalizations(public),
         dict(public, scale_norm=True),
         dict(public, scale_norm=True, pull_back_weight=1.0),
         dict(public, public_dataset="synthetic:fractal"),
@@ -139,17 +133,20 @@ def norms_cells():
 def narrow_norms_cells():
     """Ours: the same in a narrow ResNet-9 on shrunk images, in batches of the paper's size."""
     public = dict(norm="public_batch")
-    variants = (
+    variants = (*_normalizations(public), dict(public, statistics_gradient="stop"))
+    options = dict(width=16, standardized_by=STANDARDIZED_BY["cifar10"])
+    return _side_by_side("klause_norms_narrow", variants, NARROW_NORMS_TABLE, **options)
+
+
+def _normalizations(public):
+    return (
         dict(norm="group"),
         dict(norm="group", scale_norm=True),
         dict(norm="layer"),
         public,
         dict(public, pull_back_weight=1.0),
         dict(public, pull_back="shrunk"),
-        dict(public, statistics_gradient="stop"),
     )
-    options = dict(width=16, standardized_by=STANDARDIZED_BY["cifar10"])
-    return _side_by_side("klause_norms_narrow", variants, NARROW_NORMS_TABLE, **options)
 
 
 def _side_by_side(experiment, variants, settings, **options):
