@@ -17,10 +17,11 @@ from tfdpnorm.privacy import (
     privacy_statement,
     read_ledger,
 )
-from tfdpnorm.privacy.added_delta import MOST_ADDED, check_plan
+from tfdpnorm.privacy.added_delta import GRID_NUMBERS, MOST_ADDED, check_plan, rounding_loss
 from tfdpnorm.privacy.command import main
 from tfdpnorm.privacy.entries import Search, Updates
 from tfdpnorm.privacy.figures import Figures
+from tfdpnorm.privacy.floating_point import floating_point_loss
 from tfdpnorm.privacy.phases import phase_of
 from tfdpnorm.privacy.search import SearchPlan
 from tfdpnorm.privacy.statement_as_json import statement_json
@@ -100,6 +101,17 @@ def test_searches_count_the_batches_of_all_trials():
     assert not ledger.guarantee_holds
     with pytest.raises(PrivacyError, match="for the budget, or fewer expected trials"):
         check_plan(ledger)
+
+
+def test_rounding_counts_the_noisy_numbers_of_all_phases(tmp_path):
+    first = create_ledger(tmp_path / "first.jsonl", planned(1.0), GRID)
+    first.record(Updates(40))
+    first.close()
+    noise = dict(delta=1e-5, noise_multiplier=5.0, after=tmp_path / "first.jsonl")
+    ledger = PrivacyLedger(make_plan(**SIZES, **noise), GRID)
+    of_both = floating_point_loss(2 * GRID_NUMBERS, 2.0, 1e-5)
+    assert rounding_loss(ledger, 2.0) == of_both
+    assert of_both[0] > 1.4 * floating_point_loss(GRID_NUMBERS, 2.0, 1e-5)[0]
 
 
 def composed(tmp_path, capsys, epsilon):
