@@ -11,6 +11,7 @@ from tensorflow import keras
 
 import tfdpnorm
 from tfdpnorm import Clipping, PrivacyBudget, PublicBatch, Views, make_private, models, suggest
+from tfdpnorm.training.checks.logits import confused_with_logits
 from tfdpnorm.training.suggested_rate import OPTIMIZERS, optimizer_at, suggested_rate
 
 BUDGET = PrivacyBudget(3.0, 1e-5)
@@ -309,6 +310,41 @@ class TestWarns:
     def test_a_rate_without_momentum_is_ten_times_as_large(self):
         assert not self.compiled(keras.optimizers.SGD(self.usual() * 30))
         assert self.compiled(keras.optimizers.SGD(self.usual() * 30, momentum=0.9))
+
+    @pytest.mark.parametrize(
+        ("last", "loss", "word"),
+        [
+            (None, "sparse_categorical_crossentropy", "gives logits"),
+            (None, keras.losses.CategoricalCrossentropy(), "gives logits"),
+            (None, keras.losses.SparseCategoricalCrossentropy(from_logits=True), None),
+            ("softmax", keras.losses.SparseCategoricalCrossentropy(from_logits=True), "gives prob"),
+            ("sigmoid", keras.losses.BinaryCrossentropy(from_logits=True), "gives prob"),
+            ("softmax", "sparse_categorical_crossentropy", None),
+            ("softplus", "categorical_crossentropy", None),
+            (None, "mean_squared_error", None),
+            (None, lambda y, p: keras.losses.binary_crossentropy(y, p, from_logits=True), None),
+        ],
+    )
+    @pytest.mark.parametrize("nested", [False, True])
+    def test_losses_that_confuse_logits_with_probabilities_are_warned_of(
+        self, last, loss, word, nested
+    ):
+        layers = [keras.layers.Dense(8, "relu"), keras.layers.Dense(3, activation=last)]
+        if nested:
+            inside = keras.Input([8])
+            layers[1] = keras.Model(inside, layers[1](inside))
+        found = confused_with_logits(keras.Sequential([keras.Input([4]), *layers]), loss)
+        assert (found is not None) == (word is not None) and (word or "") in (found or "")
+
+    def test_a_confused_loss_is_part_of_the_one_warning(self):
+        private = make_private(
+            keras.Sequential([keras.Input([4]), keras.layers.Dense(3)]),
+            tfdpnorm.make_plan(
+                num_examples=N, expected_batch_size=30, steps=40, l2_norm_clip=1.0, budget=BUDGET
+            ),
+        )
+        with pytest.warns(tfdpnorm.PrivacyWarning, match="train badly: The loss expects prob"):
+            private.compile("adam", "sparse_categorical_crossentropy")
 
     def test_unusual_rates_of_schedules_are_warned_of(self):
         schedule = keras.optimizers.schedules.CosineDecay(self.usual("adam") / 50, 40)

@@ -77,6 +77,16 @@ def symbolic_outputs(model):
     return None if functional is None else as_specs(functional._outputs_struct)
 
 
+def graph_inputs(model):
+    """Returns the tensors that a graph of layers begins with, a list; empty if there is none.
+
+    In the order of `symbolic_inputs`; these are those that the nodes of the graph know.
+    """
+    if not is_functional(model):
+        return []
+    return tf.nest.flatten(_functional(model)._inputs_struct if KERAS_3 else symbolic_inputs(model))
+
+
 def as_specs(tensors):
     """Returns a structure of Keras tensors as one of `tf.TensorSpec`, under Keras 3."""
     if not KERAS_3:
@@ -340,6 +350,23 @@ def _only_output(node):
     if KERAS_3:
         return node.outputs[0] if len(node.outputs) == 1 else None
     return None if isinstance(node.outputs, (list, tuple, dict)) else node.outputs
+
+
+def layers_of_outputs(model):
+    """Returns the layer that gives each output of a model, a list, with None for what is no layer.
+
+    Those inside of models that a model ends in. An empty list if a model is not functional.
+    """
+    if not is_functional(model):
+        return []
+    outputs = _functional(model)._outputs_struct if KERAS_3 else model.outputs
+    return [_innermost(_node_of(tensor)) for tensor in tf.nest.flatten(outputs)]
+
+
+def _innermost(node):
+    layer = next(iter(_layers_of(node)), None)
+    inside = layers_of_outputs(layer) if isinstance(layer, keras.Model) else [layer]
+    return inside[0] if len(inside) == 1 else None
 
 
 def tensors_before(layer):

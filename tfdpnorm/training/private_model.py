@@ -214,6 +214,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
             self.model,
             self.plan,
             optimizer,
+            loss,
             lambda: self._usual_gradient_norm(loss),
             stacklevel=2,
         )

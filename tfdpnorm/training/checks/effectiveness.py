@@ -8,6 +8,7 @@ from tensorflow import keras
 
 from tfdpnorm.errors import PrivacyWarning
 from tfdpnorm.keras_compat.models import sublayers
+from tfdpnorm.training.checks.logits import confused_with_logits
 from tfdpnorm.training.suggested_rate import MOMENTUM, OPTIMIZERS, suggested_rate
 
 _FAR = 10.0  # times the suggested rate, or a part of it
@@ -16,13 +17,14 @@ _LARGE_CLIP = 2.0  # times the usual norm of gradients, which then are hardly ev
 _LEAST_NOISE = 0.65  # noise multiplier at which the noise counts twice as much as in large batches
 
 
-def warn_of_ineffective(model, plan, optimizer, gradient_norm, stacklevel):
+def warn_of_ineffective(model, plan, optimizer, loss, gradient_norm, stacklevel):
     """Warns once of settings that keep a private training from learning, from public numbers.
 
     Args:
         model: The Keras model.
         plan: `PrivacyPlan`.
         optimizer: A Keras optimizer.
+        loss: A Keras loss, or a structure of them.
         gradient_norm: A function () -> usual norm of the gradient of an example, or None where it
             is not known. Only called for clipping norms above that of the suggestions, 1.
         stacklevel: See `warnings.warn`.
@@ -30,6 +32,7 @@ def warn_of_ineffective(model, plan, optimizer, gradient_norm, stacklevel):
     if not plan.noise_multiplier or math.isinf(plan.l2_norm_clip):
         return
     found = [
+        confused_with_logits(model, loss),
         _of_lots(plan),
         _of_dropout(model),
         _of_rate(model, plan, optimizer),

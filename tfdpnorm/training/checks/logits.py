@@ -1,0 +1,68 @@
+"""Losses that take logits for probabilities, or the other way round."""
+
+from tensorflow import keras
+
+from tfdpnorm.keras_compat.models import layers_of_outputs
+
+_FUNCTIONS = (
+    keras.losses.sparse_categorical_crossentropy,
+    keras.losses.categorical_crossentropy,
+    keras.losses.binary_crossentropy,
+)
+_CLASSES = (
+    keras.losses.SparseCategoricalCrossentropy,
+    keras.losses.CategoricalCrossentropy,
+    keras.losses.BinaryCrossentropy,
+)
+_PROBABILITIES = (keras.activations.softmax, keras.activations.sigmoid)
+
+
+def confused_with_logits(model, loss):
+    """Returns a sentence on an output that the loss takes for what it is not, or None.
+
+    Keras computes with either, and hardly learns. Only what is certain is said: of cross-entropies
+    of Keras' own, and of a last layer that has an activation.
+
+    Args:
+        model: A Keras model. Nothing is known of one that is not functional or has several outputs.
+        loss: A Keras loss; nothing is said of several.
+
+    Example:
+        model = keras.Sequential([keras.Input([4]), keras.layers.Dense(3)])
+        print(confused_with_logits(model, "sparse_categorical_crossentropy"))
+    """
+    layers = layers_of_outputs(model)
+    if len(layers) != 1 or isinstance(loss, (list, tuple, dict)):
+        return None
+    (layer,) = layers
+    takes, gives = _takes_logits(keras.losses.get(loss)), _gives_logits(layer)
+    if takes is None or gives is None or takes == gives:
+        return None
+    if gives:
+        return (
+            f"The loss expects probabilities, and {layer.name!r}, the last layer, gives logits: "
+            "pass a loss with from_logits=True, such as "
+            "keras.losses.SparseCategoricalCrossentropy(from_logits=True)."
+        )
+    return (
+        f"The loss expects logits, and {layer.name!r}, the last layer, gives probabilities: remove "
+        "its activation, or from_logits=True from the loss."
+    )
+
+
+def _takes_logits(loss):
+    """Whether a loss takes logits; None if it is no cross-entropy of Keras' own."""
+    if type(loss) in _CLASSES:
+        return bool(loss.get_config().get("from_logits", False))
+    return False if loss in _FUNCTIONS else None
+
+
+def _gives_logits(layer):
+    """Whether a layer gives logits and no probabilities; None where that cannot be said."""
+    if isinstance(layer, keras.layers.Softmax):
+        return False
+    activation = getattr(layer, "activation", None)
+    if activation in _PROBABILITIES:
+        return False
+    plain = isinstance(layer, (keras.layers.Dense, keras.layers.Conv1D, keras.layers.Conv2D))
+    return True if plain and activation is keras.activations.linear else None
