@@ -22,6 +22,7 @@ from tfdpnorm.training.checks.data import (
     rows_of_sequence,
     tuples_of_arrays,
 )
+from tfdpnorm.training.checks.ids import check_ids
 from tfdpnorm.training.checks.scales import (
     warn_of_large_images,
     warn_of_other_scale,
@@ -61,6 +62,7 @@ def checked_batches(private, streams, x, y, arguments):
     check_batch_size(arguments.pop("batch_size", None), plan)
     public = None if streams.public_batch is None else streams.public_rows_like(batches.x)
     check_inputs(private.model, batches.x, has_public_rows=public is not None)
+    check_ids(private.model, batches.x)
     warn_of_unscaled_images(private.model, batches.x)
     check_private_data(batches, private.plan, public)
     for name in ("sample_weight", "class_weight"):  # they are in the batches

@@ -49,6 +49,38 @@ def test_class_numbers_out_of_range_are_rejected_and_not_shown(moved, refused, d
     assert not any(str(label) in text for label in np.unique(data[1] + moved))
 
 
+def _of_ids(kind):
+    ids, numbers = keras.Input((3,), dtype="int32", name="b_ids"), keras.Input((4,), name="a")
+    vectors = layers.Flatten()(layers.Embedding(5, 2, name="words")(ids))
+    both = layers.Concatenate()([vectors, numbers])
+    if kind == "one":
+        return keras.Sequential(
+            [
+                keras.Input((3,), dtype="int32"),
+                layers.Embedding(5, 2, name="words"),
+                layers.Flatten(),
+                layers.Dense(1),
+            ]
+        )
+    inputs = [ids, numbers] if kind == "list" else {"b_ids": ids, "a": numbers}
+    return keras.Model(inputs, layers.Dense(1)(both))
+
+
+@pytest.mark.parametrize("kind", ["one", "list", "dict"])
+@pytest.mark.parametrize("wrong", [-1, 5])
+def test_ids_that_an_embedding_does_not_have_are_rejected_and_not_shown(kind, wrong, private):
+    trained = private(_of_ids(kind))
+    trained.compile("sgd", "mse")
+    ids, numbers = np.full((40, 3), 4), np.full((40, 4), 9.0, np.float32)
+    x = {"one": ids, "list": [ids, numbers], "dict": {"a": numbers, "b_ids": ids}}[kind]
+    trained.fit(x, np.zeros(40), epochs=1, steps_per_epoch=1, verbose=0)
+    ids[7, 1] = wrong
+    with pytest.raises(ValueError, match=r"^Some ids are outside of \[0, 5\)") as caught:
+        trained.fit(x, np.zeros(40), epochs=1, steps_per_epoch=1, verbose=0)
+    assert trained.ledger.updates == 1
+    assert "'words'" in str(caught.value) and str(wrong) not in str(caught.value)[40:]
+
+
 def test_a_class_that_is_ignored_may_be_out_of_range(build, private, data):
     trained = private(build("functional"))
     trained.compile("sgd", SPARSE(True, ignore_class=-1))
@@ -68,7 +100,8 @@ def test_labels_by_position_pass(private):
 @pytest.mark.parametrize("eagerly", [False, True])
 def test_tracebacks_hold_no_private_value(eagerly, private):
     inputs = keras.Input((1,), dtype="int32")
-    x = layers.Flatten()(layers.Embedding(4, 2)(inputs))
+    flat = layers.Flatten()(inputs)  # before the embedding: fit looks at what goes into it directly
+    x = layers.Flatten()(layers.Embedding(4, 2)(flat))
     trained = private(keras.Model(inputs, layers.Dense(1)(x)))
     trained.compile("sgd", "mse", run_eagerly=eagerly)
     ids = np.full((40, 1), 987)
