@@ -77,9 +77,7 @@ def define_run_flags():
         "Keras file (.keras) for the trained model; its privacy statement is written next to it, "
         "and so is the model with averaged weights (...-average.keras), if weights were averaged.",
     )
-    flags.DEFINE_string(
-        "cache_dir", CACHE_DIR, "Folder for pre-trained networks and their features."
-    )
+    define_cache_dir()
     flags.DEFINE_string(
         "run_dir",
         None,
@@ -88,6 +86,13 @@ def define_run_flags():
     )
     flags.DEFINE_bool(
         "resume", False, "Resume the run that --run_dir holds, or begin it if it holds none."
+    )
+
+
+def define_cache_dir():
+    """Defines the folder for what is computed once for several runs."""
+    flags.DEFINE_string(
+        "cache_dir", CACHE_DIR, "Folder for pre-trained networks and their features."
     )
 
 

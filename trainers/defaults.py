@@ -1,4 +1,4 @@
-"""Ours: LeNet-5 with nothing chosen but model, budget and number of examples.
+"""Ours: trainings with nothing chosen but model, budget and number of examples.
 
     python -m trainers.defaults --dataset=digits
     python -m trainers.defaults --nocompute --output_dir=results/defaults
@@ -32,6 +32,7 @@ def define_flags():
     flags.DEFINE_bool("compute", True, "Train; otherwise show the records of the folder again.")
     common.define_mixed_precision()
     common.define_data_dir()
+    common.define_cache_dir()
     flags.DEFINE_string("results_dir", "results", "Folder of the records of searched cells.")
     flags.DEFINE_string("output_dir", "outputs/defaults", "Folder of records and table.")
 
@@ -47,9 +48,7 @@ def main():
     from trainers.ours.defaults import TUNED, defaults_text
 
     tuned = [
-        record
-        for experiment, _ in TUNED.values()
-        for record in read_records(FLAGS.results_dir, experiment)
+        record for experiment in TUNED for record in read_records(FLAGS.results_dir, experiment)
     ]
     text = defaults_text(records, tuned)
     (folder / "defaults.md").write_text(text + "\n", "utf-8")
@@ -57,21 +56,21 @@ def main():
 
 
 def _train(folder):
-    from trainers.data.sources import load_examples
     from trainers.ours.defaults import defaults_record
+    from trainers.ours.defaults_data import load_task
 
     known = read_records(folder, "defaults", fields=DEFAULTS_FIELDS)
     known = {(record["cell"], record["seed"]) for record in known}
-    for dataset in FLAGS.dataset:
-        train, test = (load_examples(dataset, s, FLAGS.data_dir) for s in ("train", "test"))
-        chosen = (FLAGS.norm, FLAGS.epsilon, FLAGS.optimizer, FLAGS.seed)
-        for values in itertools.product(*chosen):
-            run = DefaultsRun(dataset, *values)
-            if (run.cell, run.seed) in known:
-                continue
-            record = defaults_record(run, train, test, common.given_precision() or "float32")
-            write_record(folder, record, DEFAULTS_FIELDS)
-            print(f"  {run.cell}, seed {run.seed}: {record['test_accuracy']:.2f} %", flush=True)
+    precision = common.given_precision() or "float32"
+    chosen = (FLAGS.dataset, FLAGS.norm, FLAGS.epsilon, FLAGS.optimizer, FLAGS.seed)
+    for values in itertools.product(*chosen):
+        run = DefaultsRun(*values)
+        if (run.cell, run.seed) in known:
+            continue
+        task = load_task(run, precision, data_dir=FLAGS.data_dir, cache_dir=FLAGS.cache_dir)
+        record = defaults_record(run, task, precision)
+        write_record(folder, record, DEFAULTS_FIELDS)
+        print(f"  {run.cell}, seed {run.seed}: {record['test_accuracy']:.2f} %", flush=True)
 
 
 if __name__ == "__main__":

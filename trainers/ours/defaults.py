@@ -8,46 +8,48 @@ import numpy as np
 from tensorflow import keras
 
 import tfdpnorm
-from tfdpnorm import models
-from tfdpnorm.data import match_images
 from tfdpnorm.keras_compat.devices_and_precision import made_under
 from tfdpnorm.privacy import PrivacyBudget
-from trainers.davody import cells as davody
-from trainers.ours.defaults_runs import DATASETS, DELTA, EPSILONS, NORMS
-from trainers.ours.method_cells import digits_spec
+from trainers.ours.defaults_data import SYNTHETIC
+from trainers.ours.defaults_runs import DATASETS, DELTA, EPSILONS, NETWORKS, NORMS
+from trainers.ours.finetune_cells import LAST_LAYERS
+from trainers.ours.finetune_cells import spec as finetune_spec
 from trainers.records.made_with import made_with
 from trainers.report.markdown import table
 
-# By data set: the experiment that has tuned cells, and what precedes the normalisation in their
-# names. KMNIST has none: no rule was derived from it.
-TUNED = {"digits": ("method_small_data", "digits-"), "mnist": ("davody_table5", "")}
-# Networks of the tuned cells, where they are not named by the normalisation.
-_SYNTHETIC = {"digits": "public_batch-synthetic", "mnist": "public_batch"}
+# By data set with searched cells: their experiment, and a function from the normalisation to their
+# network.
+_TUNED = {
+    "digits": (
+        "method_small_data",
+        lambda norm: f"digits-{SYNTHETIC if norm == 'public_batch' else norm}",
+    ),
+    "mnist": ("davody_table5", lambda norm: norm),
+    "ag_news": ("davody_table7", lambda norm: norm),
+    "cifar10_features": (
+        "finetune_cifar10",
+        lambda norm: finetune_spec("cifar10", 1.0, norm=norm, **LAST_LAYERS).network,
+    ),
+}
+TUNED = tuple(experiment for experiment, _ in _TUNED.values())
 
 
-def defaults_record(run, train, test, precision="float32"):
+def defaults_record(run, task, precision="float32"):
     """Trains and tests a `DefaultsRun`; returns its record, with `DEFAULTS_FIELDS`.
 
     Args:
         run: `DefaultsRun`.
-        train: `Examples`.
-        test: `Examples`.
+        task: Its `trainers.ours.defaults_data.Task`; its network is trained.
         precision: One of `trainers.specs.training.PRECISIONS`.
     """
     started = time.perf_counter()
-    keras.utils.set_random_seed(run.seed)
-    # DIGITS at twice its size: LeNet-5 needs 12 pixels.
-    shape = tuple(max(size, 16) for size in train.x.shape[1:3]) + train.x.shape[3:]
-    x, test_x = (match_images(examples.x, shape) for examples in (train, test))
+    (x, y), (test_x, test_y) = task.train, task.test
     budget = PrivacyBudget(run.epsilon, DELTA)
     with made_under(precision):
-        network = models.build(
-            "lenet5", run.norm, num_classes=10, input_shape=shape, **_options(run.dataset, run.norm)
-        )
-        private = tfdpnorm.make_private(network, budget=budget, num_examples=len(train))
+        private = tfdpnorm.make_private(task.network, budget=budget, num_examples=len(x))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     private.compile(run.optimizer, loss)
-    private.fit(x, train.y, verbose=0)
+    private.fit(x, y, verbose=0)
     ledger, plan = private.ledger, private.plan
     logits = private.predict(test_x, batch_size=1000, verbose=0)
     return {
@@ -55,12 +57,12 @@ def defaults_record(run, train, test, precision="float32"):
         "kind": "defaults",
         "cell": run.cell,
         **dataclasses.asdict(run),
-        "test_accuracy": round(float(100 * np.mean(logits.argmax(-1) == test.y)), 4),
+        "test_accuracy": round(float(100 * np.mean(logits.argmax(-1) == test_y)), 4),
         "epsilon_target": run.epsilon,
         "epsilon_spent": ledger.epsilon(),
         "delta": DELTA,
         "guarantee_holds": ledger.guarantee_holds,
-        "num_examples": len(train),
+        "num_examples": len(x),
         "expected_batch_size": plan.expected_batch_size,
         "updates": ledger.updates,
         "noise_multiplier": plan.noise_multiplier,
@@ -71,15 +73,6 @@ def defaults_record(run, train, test, precision="float32"):
     }
 
 
-def _options(dataset, norm):
-    """Activation and pooling of the tuned cell: the search chose these, too; KMNIST has MNIST's."""
-    if dataset == "digits":
-        spec = digits_spec(_SYNTHETIC["digits"] if norm == "public_batch" else norm, 1.0)
-    else:
-        spec = davody.spec("mnist", norm, 1.0)
-    return dict(spec.model_options)
-
-
 def defaults_text(records, tuned):
     """Returns the table, in Markdown.
 
@@ -87,24 +80,26 @@ def defaults_text(records, tuned):
         records: Records with `DEFAULTS_FIELDS`.
         tuned: Records of the experiments of `TUNED`.
     """
+    epsilons = sorted({*EPSILONS, *(r["epsilon_target"] for r in records)})
     cells = sorted(
         {(r["dataset"], r["norm"], r["optimizer"]) for r in records},
         key=lambda c: (DATASETS.index(c[0]), NORMS.index(c[1]), c[2]),
     )
     rows = [
-        (dataset, norm, optimizer, *(_entry(records, tuned, *cell, e) for e in EPSILONS))
-        for cell in cells
-        for dataset, norm, optimizer in [cell]
+        (dataset, NETWORKS[dataset], norm, optimizer)
+        + tuple(_entry(records, tuned, dataset, norm, optimizer, e) for e in epsilons)
+        for dataset, norm, optimizer in cells
     ]
+    columns = ("data", "network", "normalisation", "optimizer")
     return (
         f"Made from {len(records)} records by `python -m trainers.defaults --nocompute "
-        "--output_dir=...`. LeNet-5, test accuracy in percent: mean +- standard deviation over "
-        "runs with `make_private(model, budget=..., num_examples=...)` and an optimizer by name. "
-        "In brackets: the cell that a search had found, of the same network, with its runs, and "
-        "how far the defaults are ahead (+) or behind (-). KMNIST (7,011 training images) was "
-        "never searched. Public-batch normalisation "
-        "has synthetic examples by default, and real ones in the searched cells of MNIST.\n\n"
-        + table(("data", "normalisation", "optimizer", *(f"epsilon {e:g}" for e in EPSILONS)), rows)
+        "--output_dir=...`. Test accuracy in percent: mean +- standard deviation over runs with "
+        "`make_private(model, budget=..., num_examples=...)` and an optimizer by name. In "
+        "brackets: the cell that a search had found, of the same network, with its runs, and how "
+        "far the defaults are ahead (+) or behind (-). KMNIST (7,011 training images) was never "
+        "searched; the features are of 10,000 images of CIFAR-10. Public-batch normalisation has "
+        "synthetic examples by default, and real ones in the searched cells of MNIST.\n\n"
+        + table((*columns, *(f"epsilon {e:g}" for e in epsilons)), rows)
     )
 
 
@@ -115,9 +110,8 @@ def _entry(records, tuned, dataset, norm, optimizer, epsilon):
         if (r["dataset"], r["norm"], r["optimizer"]) == (dataset, norm, optimizer)
         and r["epsilon_target"] == epsilon
     ]
-    experiment, prefix = TUNED.get(dataset, (None, ""))
-    synthetic = norm == "public_batch" and dataset in _SYNTHETIC
-    network = prefix + (_SYNTHETIC[dataset] if synthetic else norm)
+    experiment, network_of = _TUNED.get(dataset, (None, str))
+    network = network_of(norm)
     theirs = [
         r["test_accuracy"]
         for r in tuned

@@ -6,7 +6,8 @@ import pytest
 from tests.each import each
 from tfdpnorm.data import Examples
 from trainers.ours.defaults import defaults_record, defaults_text
-from trainers.ours.defaults_runs import DefaultsRun
+from trainers.ours.defaults_data import lenet5_task
+from trainers.ours.defaults_runs import NETWORKS, DefaultsRun
 from trainers.records.fields import DEFAULTS_FIELDS
 
 
@@ -24,7 +25,8 @@ def toy():
 def test_defaults_need_only_model_budget_and_number(toy, monkeypatch):
     monkeypatch.setattr("tfdpnorm.privacy.suggested_plan._STEPS", 4)
     monkeypatch.setattr("tfdpnorm.privacy.suggested_plan._FEWEST_STEPS", 4)
-    record = defaults_record(DefaultsRun("digits", "public_batch", 3.0, "sgd", 0), *toy)
+    run = DefaultsRun("digits", "public_batch", 3.0, "sgd", 0)
+    record = defaults_record(run, lenet5_task(run, *toy))
     assert set(record) == set(DEFAULTS_FIELDS) and record["guarantee_holds"]
     assert 2.9 < record["epsilon_spent"] <= 3.0
     assert record["num_examples"] == 40 and record["learning_rate"] > 0
@@ -41,6 +43,13 @@ def record(dataset, norm, epsilon, accuracy, **more):
     [
         ("digits", "method_small_data", "digits-layer", "mnist-layer"),
         ("mnist", "davody_table5", "layer", "none"),
+        ("ag_news", "davody_table7", "layer", "none"),
+        (
+            "cifar10_features",
+            "finetune_cifar10",
+            "efficientnet_lite0-layer-96px-10000_images",
+            "efficientnet_lite0-none-96px-10000_images",
+        ),
     ],
 )
 def test_the_searched_cell_of_the_same_budget_is_in_brackets(dataset, experiment, network, other):
@@ -50,10 +59,10 @@ def test_the_searched_cell_of_the_same_budget_is_in_brackets(dataset, experiment
         for n, e, accuracy in ((network, 3.0, 93.0), (network, 1.0, 10.0), (other, 3.0, 20.0))
     ]
     row = defaults_text(own, tuned).splitlines()[-1]
-    expected = f"| {dataset} | layer | sgd |  | 91.00 +- 1.41 (2 runs) [93.00 (1 run): -2.0] |  |"
-    assert row == expected
+    cells = f"{NETWORKS[dataset]} | layer | sgd |  | 91.00 +- 1.41 (2 runs) [93.00 (1 run): -2.0]"
+    assert row == f"| {dataset} | {cells} |  |"
 
 
 def test_data_that_nothing_was_derived_from_have_no_brackets():
     text = defaults_text([record("kmnist", "none", 1.0, 50.0)], [])
-    assert text.splitlines()[-1] == "| kmnist | none | sgd | 50.00 (1 run) |  |  |"
+    assert text.splitlines()[-1] == "| kmnist | LeNet-5 | none | sgd | 50.00 (1 run) |  |  |"
