@@ -133,7 +133,9 @@ def norms_cells():
 def narrow_norms_cells():
     """Ours: the same in a narrow ResNet-9 on shrunk images, in batches of the paper's size."""
     public = dict(norm="public_batch")
-    variants = (*_normalizations(public), dict(public, statistics_gradient="stop"))
+    # The paper searches over numbers of groups. As many as channels normalise each by itself.
+    groups = [dict(norm="group", groups=count) for count in (2, 4, 8, 16)]
+    variants = (*_normalizations(public), dict(public, statistics_gradient="stop"), *groups)
     options = dict(width=16, standardized_by=STANDARDIZED_BY["cifar10"])
     return _side_by_side("klause_norms_narrow", variants, NARROW_NORMS_TABLE, **options)
 
@@ -151,10 +153,14 @@ def _normalizations(public):
 
 def _side_by_side(experiment, variants, settings, **options):
     """The specs of ResNet-9 for CIFAR-10 in these variants, which the paper does not have."""
-    specs = [
-        spec("cifar10", "resnet9", _NORMS_EPSILON, options=options, **variant, **settings)
-        for variant in variants
-    ]
+    specs = []
+    for variant in variants:
+        groups = {"groups": variant.get("groups")}
+        others = {name: value for name, value in variant.items() if name not in groups}
+        made = spec(
+            "cifar10", "resnet9", _NORMS_EPSILON, options=options | groups, **others, **settings
+        )
+        specs.append(made)
     return [dataclasses.replace(s, experiment=experiment, paper_value=None) for s in specs]
 
 

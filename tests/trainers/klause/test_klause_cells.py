@@ -26,7 +26,7 @@ def test_there_are_all_tables():
         "klause_table4": 6,
         "klause_appendix_b": 2,
         "klause_norms": 10,
-        "klause_norms_narrow": 7,
+        "klause_norms_narrow": 11,
         "klause_wide": 2,
     }
 
@@ -121,8 +121,9 @@ def test_narrow_networks_differ_in_their_normalisation_alone():
     specs = registry.cells("klause_norms_narrow")
     shared = {(s.epsilon, s.steps, s.expected_batch_size, s.learning_rate) for s in specs}
     assert shared == {(7.42, 100, 1024, 3e-3)}
-    options = [dict(s.model_options, scale_norm=None) for s in specs]
+    options = [dict(s.model_options, scale_norm=None, groups=None) for s in specs]
     assert all(o == options[0] for o in options) and options[0]["standardized_by"] == "cifar100"
+    assert [dict(s.model_options)["groups"] for s in specs[-4:]] == [2, 4, 8, 16]
 
 
 def test_appendix_b_is_trained_without_privacy():
@@ -253,7 +254,7 @@ def test_a_run_as_in_the_paper_is_of_full_scale_and_every_other_says_why_not():
 def test_without_privacy_the_length_is_that_of_the_authors_code():
     others = "learning rate schedule cosine for halving on plateaus"
     spec = klause.non_private_spec("cifar10", "resnet9")
-    assert spec.reduced == f"epochs 1 for 25 epochs in the authors' code; {others}"
+    assert spec.reduced == f"epochs 3 for 25 epochs in the authors' code; {others}"
     assert klause.non_private_spec("cifar10", "resnet9", epochs=25).reduced == others
 
 
