@@ -10,7 +10,7 @@ from tensorflow import keras
 import tfdpnorm
 from tests.each import each
 from tests.statements import summary
-from tfdpnorm import PrivacyBudget, private_least_squares
+from tfdpnorm import PrivacyBudget, PrivacyError, private_least_squares
 from tfdpnorm.noise.gaussian import GaussianNoise
 from tfdpnorm.noise.grid import grid_width
 from tfdpnorm.privacy import BudgetExhaustedError, read_ledger
@@ -118,6 +118,12 @@ class TestLedger:
         assert "updates" in seen[0]
         ledger = read_ledger(path)
         assert ledger.updates == 1 and ledger.epsilon() == pytest.approx(1, rel=0.01)
+
+    def test_a_budget_whose_delta_would_not_hold(self, data, tmp_path):
+        path = tmp_path / "ledger.jsonl"
+        with pytest.raises(PrivacyError, match="No guarantee would hold.*smaller epsilon"):
+            released(data, budget=PrivacyBudget(60.0, DELTA), ledger_file=path)
+        assert not path.exists()
 
     def test_a_second_release_needs_a_ledger_of_its_own(self, data, tmp_path):
         path = tmp_path / "ledger.jsonl"

@@ -404,6 +404,14 @@ MUTANTS = (
         ("tests/privacy/test_added_delta.py",),
     ),
     fault(
+        "trainings-of-any-delta",
+        "tfdpnorm/training/make_private.py",
+        "    check_plan(PrivacyLedger(plan, settings))\n",
+        "",
+        "A budget is spent on a training that can have no guarantee.",
+        tests_in("tests/training/test_make_private.py", "test_a_budget_whose_delta_would_not_hold"),
+    ),
+    fault(
         "rounding-of-composed-runs-at-the-epsilon-of-one",
         _ADDED,
         "added = min(1.0, of_each + of_all)",

@@ -157,6 +157,14 @@ MUTANTS = (
         tests_in(_of_release, "test_epsilon_is_that_of_one_gaussian_mechanism"),
     ),
     fault(
+        "releases-of-any-delta",
+        _RELEASE,
+        "    check_plan(ledger)\n",
+        "",
+        "A budget is spent on a release that can have no guarantee.",
+        _ledger,
+    ),
+    fault(
         "release-with-a-known-seed",
         _RELEASE,
         '    return ("the noise comes from a seed that is not secret",)',

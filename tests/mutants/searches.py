@@ -15,6 +15,14 @@ _ELSEWHERE_TESTS = "tests/tuning/test_search_elsewhere.py"
 
 MUTANTS = (
     fault(
+        "searches-of-any-delta",
+        _TUNER,
+        "        check_plan(ledger)\n",
+        "",
+        "A budget is spent on a search that can have no guarantee.",
+        tests_in(_TUNER_TESTS, "test_a_budget_whose_delta_would_not_hold"),
+    ),
+    fault(
         "winner-tells-of-others",
         "tfdpnorm/training/callbacks/private_validation.py",
         "        if ledger.state.search is not None:\n            return\n",
