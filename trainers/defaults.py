@@ -29,6 +29,9 @@ def define_flags():
     flags.DEFINE_multi_float("epsilon", EPSILONS, "Target epsilon; may be repeated.")
     flags.DEFINE_multi_enum("optimizer", ["sgd"], ("sgd", "adam"), "Optimizer; may be repeated.")
     flags.DEFINE_multi_integer("seed", [0, 1, 2], "Seeds initial weights; may be repeated.")
+    flags.DEFINE_multi_float(
+        "times_rate", [1.0], "What the suggested learning rate is multiplied by; may be repeated."
+    )
     flags.DEFINE_bool("compute", True, "Train; otherwise show the records of the folder again.")
     common.define_mixed_precision()
     common.define_data_dir()
@@ -62,7 +65,10 @@ def _train(folder):
     known = read_records(folder, "defaults", fields=DEFAULTS_FIELDS)
     known = {(record["cell"], record["seed"]) for record in known}
     precision = common.given_precision() or "float32"
-    chosen = (FLAGS.dataset, FLAGS.norm, FLAGS.epsilon, FLAGS.optimizer, FLAGS.seed)
+    chosen = (
+        *(FLAGS.dataset, FLAGS.norm, FLAGS.epsilon, FLAGS.optimizer, FLAGS.seed),
+        FLAGS.times_rate,
+    )
     for values in itertools.product(*chosen):
         run = DefaultsRun(*values)
         if (run.cell, run.seed) in known:

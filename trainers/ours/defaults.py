@@ -1,6 +1,5 @@
 """Trainings with suggested settings alone, from three arguments, and their table."""
 
-import dataclasses
 import statistics
 import time
 
@@ -10,6 +9,7 @@ from tensorflow import keras
 import tfdpnorm
 from tfdpnorm.keras_compat.devices_and_precision import made_under
 from tfdpnorm.privacy import PrivacyBudget
+from tfdpnorm.training.suggested_rate import optimizer_at
 from trainers.ours.defaults_data import SYNTHETIC
 from trainers.ours.defaults_runs import DATASETS, DELTA, EPSILONS, NETWORKS, NORMS
 from trainers.ours.finetune_cells import LAST_LAYERS
@@ -48,7 +48,11 @@ def defaults_record(run, task, precision="float32"):
     with made_under(precision):
         private = tfdpnorm.make_private(task.network, budget=budget, num_examples=len(x))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    private.compile(run.optimizer, loss)
+    rate = run.times_rate * private.suggestion.learning_rates[run.optimizer]
+    by_name = run.times_rate == 1
+    private.compile(
+        run.optimizer if by_name else optimizer_at(rate, private.plan.steps, run.optimizer), loss
+    )
     private.fit(x, y, verbose=0)
     ledger, plan = private.ledger, private.plan
     logits = private.predict(test_x, batch_size=1000, verbose=0)
@@ -56,7 +60,10 @@ def defaults_record(run, task, precision="float32"):
         "experiment": "defaults",
         "kind": "defaults",
         "cell": run.cell,
-        **dataclasses.asdict(run),
+        "dataset": run.dataset,
+        "norm": run.norm,
+        "optimizer": run.trained_by,
+        "epsilon": run.epsilon,
         "test_accuracy": round(float(100 * np.mean(logits.argmax(-1) == test_y)), 4),
         "epsilon_target": run.epsilon,
         "epsilon_spent": ledger.epsilon(),
@@ -66,8 +73,9 @@ def defaults_record(run, task, precision="float32"):
         "expected_batch_size": plan.expected_batch_size,
         "updates": ledger.updates,
         "noise_multiplier": plan.noise_multiplier,
-        "learning_rate": private.suggestion.learning_rates[run.optimizer],
+        "learning_rate": rate,
         "views": 1 if private.suggestion.views is None else private.suggestion.views.multiplicity,
+        "seed": run.seed,
         "seconds": round(time.perf_counter() - started, 1),
         **made_with({"precision": precision}),
     }
@@ -94,11 +102,12 @@ def defaults_text(records, tuned):
     return (
         f"Made from {len(records)} records by `python -m trainers.defaults --nocompute "
         "--output_dir=...`. Test accuracy in percent: mean +- standard deviation over runs with "
-        "`make_private(model, budget=..., num_examples=...)` and an optimizer by name. In "
-        "brackets: the cell that a search had found, of the same network, with its runs, and how "
-        "far the defaults are ahead (+) or behind (-). KMNIST (7,011 training images) was never "
-        "searched; the features are of 10,000 images of CIFAR-10. Public-batch normalisation has "
-        "synthetic examples by default, and real ones in the searched cells of MNIST.\n\n"
+        "`make_private(model, budget=..., num_examples=...)` and an optimizer by name; with x2, of "
+        "twice the suggested rate. In brackets: the cell that a search had found, of the same "
+        "network, with its runs, and how far the defaults are ahead (+) or behind (-). KMNIST "
+        "(7,011 training images) was never searched; the features are of 10,000 images of "
+        "CIFAR-10. Public-batch normalisation has synthetic examples by default, and real ones in "
+        "the searched cells of MNIST.\n\n"
         + table((*columns, *(f"epsilon {e:g}" for e in epsilons)), rows)
     )
 

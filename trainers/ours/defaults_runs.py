@@ -26,6 +26,7 @@ class DefaultsRun:
         epsilon: Of the budget.
         optimizer: Name that `compile` gets.
         seed: Of the initial weights.
+        times_rate: What the suggested learning rate is multiplied by: 1 for the default.
     """
 
     dataset: str
@@ -33,8 +34,15 @@ class DefaultsRun:
     epsilon: float
     optimizer: str
     seed: int
+    times_rate: float = 1.0
+
+    @property
+    def trained_by(self):
+        """The optimizer, and how far its rate is from the suggested one, as records name it."""
+        times = "" if self.times_rate == 1 else f"_x{self.times_rate:g}"
+        return self.optimizer + times
 
     @property
     def cell(self):
         """As records name it, with the seed apart."""
-        return f"{self.dataset}-{self.norm}-{self.optimizer}/eps={self.epsilon:g}"
+        return f"{self.dataset}-{self.norm}-{self.trained_by}/eps={self.epsilon:g}"
