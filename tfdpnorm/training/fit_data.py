@@ -24,7 +24,7 @@ from tfdpnorm.training.checks.data import (
 )
 from tfdpnorm.training.checks.ids import check_ids
 from tfdpnorm.training.checks.scales import (
-    warn_of_large_images,
+    warn_of_large_inputs,
     warn_of_other_scale,
     warn_of_unscaled_images,
 )
@@ -79,7 +79,7 @@ def checked_batches(private, streams, x, y, arguments):
     private.refresh_public_statistics()
     inputs = batches.examples.inputs
     if public is None:
-        warn_of_large_images(private.model, inputs)
+        warn_of_large_inputs(private.model, inputs)
     else:
         tf.nest.map_structure(warn_of_other_scale, public, inputs.some())
     return batches

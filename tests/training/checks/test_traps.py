@@ -195,3 +195,38 @@ class TestUnscaledImages:
             trained.fit(x, y, epochs=1, steps_per_epoch=1, verbose=0)
         of_scale = [str(w.message) for w in caught if "from 0 to 255" in str(w.message)]
         assert len(of_scale) == bool(told) and all(told in text for text in of_scale)
+
+
+class TestUnscaledTables:
+    """Columns of floats that are no numbers of size 1."""
+
+    @pytest.mark.parametrize(
+        ("kind", "scale", "told"),
+        [
+            ("plain", 40.0, True),
+            ("plain", 1.0, False),
+            ("in a dict", 40.0, True),
+            ("of whole numbers", 40.0, False),
+            ("scaled", 40.0, False),
+            ("ids", 3.0, False),
+        ],
+    )
+    def test_are_warned_of_in_fit(self, private, cross_entropy, kind, scale, told):
+        inputs = keras.Input((4,), name="age")
+        first = {
+            "scaled": keras.layers.Rescaling(0.01),
+            "ids": keras.layers.Embedding(100, 2),
+        }.get(kind, keras.layers.Activation("linear"))
+        outputs = keras.layers.Dense(3)(keras.layers.Flatten()(first(inputs)))
+        trained = private(keras.Model({"age": inputs} if kind == "in a dict" else inputs, outputs))
+        trained.compile("sgd", cross_entropy)
+        count = trained.plan.num_examples
+        x = np.full((count, 4), 20 * scale if kind == "ids" else scale, np.float32)
+        if kind == "of whole numbers":
+            x = x.astype("int32")
+        x = {"age": x} if kind == "in a dict" else x
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            trained.fit(x, np.zeros(count, "int32"), epochs=1, steps_per_epoch=1, verbose=0)
+        found = [str(w.message) for w in caught if "large numbers" in str(w.message)]
+        assert len(found) == told and all("public constants" in text for text in found)

@@ -7,13 +7,18 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.errors import PrivacyWarning, level_of_caller
-from tfdpnorm.keras_compat.models import sublayers, symbolic_inputs
+from tfdpnorm.keras_compat.inputs import rows_by_input
+from tfdpnorm.keras_compat.models import graph_inputs, sublayers, tensors_before
 
-_REMEDY = (
-    "Write x.astype('float32') / 255, for test images as well, or begin the model with "
-    "keras.layers.Rescaling(1 / 255)."
+_OF_IMAGES = (
+    "pixels from 0 to 255 train badly. Write x.astype('float32') / 255, for test images as well, "
+    "or begin the model with keras.layers.Rescaling(1 / 255)."
 )
-# Images that are scaled to 0..1, or to mean 0 and variance 1, have a root mean square of about 1.
+_OF_TABLES = (
+    "they train badly. Bring each column to a size of about 1 by public constants, such as (age - "
+    "50) / 20, for test rows as well."
+)
+# What is scaled to 0..1, or to mean 0 and variance 1, has a root mean square of about 1.
 _LARGE = 10.0
 _SOME = 256
 
@@ -27,18 +32,17 @@ def warn_of_unscaled_images(model, x):
         model: A Keras model.
         x: Structure of arrays [N, ...].
     """
-    whole = [a.dtype for a in _unscaled_images(model, x) if np.dtype(a.dtype).kind in "iu"]
+    whole = [a.dtype for a in _unscaled(model, x, rank=4) if np.dtype(a.dtype).kind in "iu"]
     if whole:
         warnings.warn(
-            f"The images are whole numbers ({whole[0]}), and no layer scales them: pixels from 0 "
-            f"to 255 train badly. {_REMEDY}",
+            f"The images are whole numbers ({whole[0]}), and no layer scales them: {_OF_IMAGES}",
             PrivacyWarning,
             stacklevel=level_of_caller(),
         )
 
 
-def warn_of_large_images(model, inputs):
-    """Warns of images of floats that seem to lie in 0 to 255, for a model that scales none.
+def warn_of_large_inputs(model, inputs):
+    """Warns of floats that seem to be no numbers of size 1, for a model that scales none.
 
     The warning depends on private data, without noise, as that of `warn_of_other_scale`.
 
@@ -46,31 +50,38 @@ def warn_of_large_images(model, inputs):
         model: A Keras model.
         inputs: The `InputArrays` or `UnreadInputs` of the private rows.
     """
-    if all(np.dtype(a.dtype).kind != "f" for a in _unscaled_images(model, inputs.x)):
-        return
-    images = [np.asarray(a[:_SOME]) for a in _unscaled_images(model, inputs.some())]
-    if any(a.dtype.kind == "f" and _root_mean_square(a) > _LARGE for a in images):
-        warnings.warn(
-            f"The images are large numbers (root mean square above {_LARGE:g}), and no layer "
-            f"scales them: pixels from 0 to 255 train badly. {_REMEDY} This message depends on the "
-            "private data; keep it with them.",
-            PrivacyWarning,
-            stacklevel=level_of_caller(),
-        )
+    for rank, name, remedy in ((4, "images", _OF_IMAGES), (2, "columns of x", _OF_TABLES)):
+        if all(np.dtype(a.dtype).kind != "f" for a in _unscaled(model, inputs.x, rank)):
+            continue  # Nothing is read for it.
+        arrays = [np.asarray(a[:_SOME]) for a in _unscaled(model, inputs.some(), rank)]
+        if any(a.dtype.kind == "f" and _root_mean_square(a) > _LARGE for a in arrays):
+            warnings.warn(
+                f"The {name} are large numbers (root mean square above {_LARGE:g}), and no layer "
+                f"scales them: {remedy} This message depends on the private data; keep it with "
+                "them.",
+                PrivacyWarning,
+                stacklevel=level_of_caller(),
+            )
 
 
-def _unscaled_images(model, x):
-    """The arrays of `x` that a model takes as images of floats, a list; empty if it scales any."""
-    inputs = tf.nest.flatten(symbolic_inputs(model))
-    scales = (keras.layers.Rescaling, keras.layers.Normalization)
-    if isinstance(x, dict) or any(isinstance(layer, scales) for layer in sublayers(model)):
+def _unscaled(model, x, rank):
+    """The arrays of `x` that a model takes as floats of that rank, a list; empty if it scales any.
+
+    Those that an embedding takes are ids.
+    """
+    layers = list(sublayers(model))
+    if any(
+        isinstance(layer, (keras.layers.Rescaling, keras.layers.Normalization)) for layer in layers
+    ):
         return []
+    embeddings = [layer for layer in layers if isinstance(layer, keras.layers.Embedding)]
+    ids = {id(tensor) for layer in embeddings for tensor in tensors_before(layer)}
     return [
         array
-        for spec, array in zip(inputs, tf.nest.flatten(x), strict=False)
-        if getattr(spec, "shape", None) is not None
-        and len(spec.shape) == 4
-        and tf.as_dtype(spec.dtype).is_floating
+        for tensor, array in zip(graph_inputs(model), rows_by_input(model, x), strict=False)
+        if len(tensor.shape) == rank
+        and tf.as_dtype(tensor.dtype).is_floating
+        and id(tensor) not in ids
     ]
 
 
