@@ -51,6 +51,12 @@ def _of_wide(records):
     return [*(claim_text(records, c) for c in _claims((pair,))), *_curves(records, (pair,))]
 
 
+def _of_narrow(records):
+    narrow = "width_16-standardized-16px"
+    pair = (f"cifar10-resnet9-scale_norm-{narrow}", f"cifar10-resnet9-{narrow}")
+    return [claim_text(records, claim) for claim in _claims((pair,))]
+
+
 def _of_appendix_b(records):
     pair = ("cifar10-resnet9-scale_norm-batch", "cifar10-resnet9-batch")
     return [claim_text(records, Claim(f"{_WORDS} without privacy, too", (pair,)))]
@@ -62,4 +68,5 @@ NOTES = {
     "klause_table3": _of(published.TABLE3),
     "klause_appendix_b": _of_appendix_b,
     "klause_wide": _of_wide,
+    "klause_norms_narrow": _of_narrow,
 }
