@@ -154,7 +154,18 @@ def test_layers_without_public_moments_are_frozen_and_reported(name):
 def test_reports_say_how_many_groups_there_are(target):
     model = keras.Sequential([keras.Input((4, 4, 48)), layers.BatchNormalization()])
     (layer,) = convert_model(model, target)[1].layers
-    assert layer.after == f"GroupNormalization({1 if target == 'layer' else 16})"
+    assert layer.after == f"GroupNormalization({1 if target == 'layer' else 4})"
+
+
+@pytest.mark.parametrize(
+    ("channels", "groups"), [(3, 1), (8, 2), (16, 4), (18, 2), (64, 16), (128, 32), (512, 32)]
+)
+def test_groups_have_four_channels_or_more_unless_fewer_are_asked_for(channels, groups):
+    model = keras.Sequential([keras.Input((4, 4, channels)), layers.BatchNormalization()])
+    (layer,) = convert_model(model, "group")[1].layers
+    assert layer.after == f"GroupNormalization({groups})"
+    (layer,) = convert_model(model, "group", groups=32)[1].layers
+    assert layer.after == f"GroupNormalization({np.gcd(32, channels)})"
 
 
 class Masked(keras.Model):

@@ -117,7 +117,7 @@ def convert_model(
     *,
     scale_norm: bool = False,
     trainable: str | Sequence[str] | None = None,
-    groups: int = 32,
+    groups: int | None = None,
     public_rows: Any = None,
     custom_objects: dict[str, Any] | None = None,
 ) -> ConvertedModel:
@@ -146,7 +146,8 @@ def convert_model(
             layers, not the operator. Changes outputs.
         trainable: Which layers are trained, see `tfdpnorm.convert.backbone`; None leaves that as it
             is. Batch normalisation in frozen layers stays as it is, in inference mode.
-        groups: Desired number of groups, for "group" and for `ScaleNorm`.
+        groups: Desired number of groups, for "group" and for `ScaleNorm`; by default 32, or fewer
+            so that each has four channels.
         public_rows: [M, ...] rows that are not private; the report then says how much the outputs
             for these changed.
         custom_objects: Dict from names to the classes and functions that the file, or the configs
@@ -171,7 +172,9 @@ def convert_model(
     check_runs_eagerly()
     arguments.choice("batch_norm", batch_norm, BATCH_NORMS)
     arguments.boolean("scale_norm", scale_norm)
-    settings = Settings(batch_norm, arguments.integer("groups", groups, at_least=1))
+    if groups is not None:
+        groups = arguments.integer("groups", groups, at_least=1)
+    settings = Settings(batch_norm, groups)
     if trainable is not None:
         checked_trainable(trainable)
     original = load_model(model, custom_objects)

@@ -21,11 +21,18 @@ class Settings(NamedTuple):
 
     Attributes:
         batch_norm: One of `tfdpnorm.choices.BATCH_NORMS`.
-        groups: Desired number of groups, for "group".
+        groups: Desired number of groups, for "group"; None for 32, with 4 channels or more in each.
     """
 
     batch_norm: str
-    groups: int = 32
+    groups: int | None = None
+
+    def groups_of(self, channels):
+        """Returns how many groups so many channels have: a divisor of their number."""
+        if self.groups is not None:
+            return math.gcd(self.groups, channels)
+        # A channel that is a group of its own loses how strong it is in the example.
+        return math.gcd(32, channels, max(1, channels // 4))
 
 
 class Replacement(NamedTuple):
@@ -198,7 +205,7 @@ def frozen(layer):
 def _grouped(layer, axis, settings):
     shape = _shape(layer)
     channels = shape[axis]
-    groups = math.gcd(settings.groups, channels)
+    groups = settings.groups_of(channels)
     if len(shape) == 2 and groups == channels:
         groups = _largest_divisor_below(channels)
     _check_not_constant(channels, groups, len(shape))

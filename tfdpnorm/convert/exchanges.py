@@ -1,7 +1,6 @@
 """The exchange of layers in a model, in the models nested in it, and in attributes of layers."""
 
 import dataclasses
-import math
 
 from tensorflow import keras
 
@@ -241,10 +240,10 @@ class Exchanges:
             return None
         kind = _SUMS[self.settings.batch_norm]
         channels = layer.output.shape[-1]
-        wanted = 1 if self.settings.batch_norm == "layer" else self.settings.groups
+        of_layer = self.settings.batch_norm == "layer"
         new = ScaleNorm(
             kind,
-            groups=math.gcd(wanted, channels),
+            groups=1 if of_layer else self.settings.groups_of(channels),
             name=layer.name,
             dtype=layer.dtype_policy,
         )
