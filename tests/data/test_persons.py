@@ -178,7 +178,7 @@ def test_texts_and_numbers_identify_persons_by_value():
     assert Persons(np.array([2**63, 2**63 + 1], np.uint64), 1).count == 2
 
 
-@each("missing", ["", "  ", "nan", "None", "none", "null", "NaN"])
+@each("missing", ["", "  ", "nan", "None", "none", "null", "NaN", "-1"])
 def test_missing_ids_are_rejected(missing):
     """As one person, the rows of many would be protected as those of one."""
     ids = ["a", missing, "b", missing]
@@ -198,5 +198,15 @@ def test_missing_numbers_are_rejected():
 
 
 def test_ids_that_only_look_missing_are_taken():
-    assert Persons(np.array([-1, 0, 0]), 1).count == 2
-    assert Persons(np.array(["-1", "0", "Nancy", "nonesuch"]), 1).count == 4
+    assert Persons(np.array([-2, 0, 0]), 1).count == 2
+    assert Persons(np.array([np.iinfo(np.uint64).max, 0], np.uint64), 1).count == 2
+    assert Persons(np.array(["-2", "0", "Nancy", "nonesuch"]), 1).count == 4
+
+
+def test_numbers_that_missing_ids_become_are_rejected():
+    """Codes of pandas are -1 where an id is missing, and NaN as an integer is the least one."""
+    with np.errstate(invalid="ignore"):
+        of_nan = np.array([1.0, np.nan, np.nan]).astype(np.int64)
+    for person in (np.array([3, -1, -1]), np.array([3, -1, -1], np.int8), of_nan):
+        with pytest.raises(ValueError, match="got 2 rows whose id is missing"):
+            Persons(person, 1)

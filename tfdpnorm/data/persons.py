@@ -5,7 +5,8 @@ import tensorflow as tf
 
 from tfdpnorm import arguments
 
-_MISSING = ("", "nan", "none", "null", "<na>", "nat")  # as texts, in small letters
+_MISSING = ("", "nan", "none", "null", "<na>", "nat", "-1")  # as texts, in small letters
+_MISSING_NUMBERS = (-1, np.iinfo(np.int64).min)  # the second is what NaN becomes as an integer
 
 
 class Persons:
@@ -24,8 +25,8 @@ class Persons:
             second, which holds the numbers of the rows, [M].
 
     Raises:
-        TypeError, ValueError: for anything but a vector of integers or texts, and for texts that
-            stand for a missing id: "", "nan", "None" or "null".
+        TypeError, ValueError: for anything but a vector of integers or texts, and for values that
+            stand for a missing id: "", "nan", "None", "null", -1 and the least int64.
     """
 
     def __init__(self, person, most_per_person):
@@ -54,21 +55,22 @@ class Persons:
 
 
 def _check_none_is_missing(values, counts):
-    """Rejects texts that stand for a missing id: their rows would count as one person's.
+    """Rejects values that stand for a missing id: their rows would count as one person's.
 
     Raises:
         ValueError: with the number of these rows.
     """
-    if values.dtype.kind not in "US":
-        return
-    texts = np.char.lower(np.char.strip(values.astype(str)))
-    missing = counts[np.isin(texts, _MISSING)].sum()
+    if values.dtype.kind in "US":
+        is_missing = np.isin(np.char.lower(np.char.strip(values.astype(str))), _MISSING)
+    else:
+        is_missing = np.isin(values, _MISSING_NUMBERS)
+    missing = counts[is_missing].sum()
     if missing:
         raise ValueError(
             f"Expected an id for each row in person, got {missing} rows whose id is missing "
-            '(blank, "nan", "None" or "null"): all of them would count as one person. Leave these '
-            "rows out; or, only if they are known to be of different persons, give each an id of "
-            "its own."
+            '(blank, "nan", "None", "null", -1, or NaN as an integer): all of them would count as '
+            "one person. Leave these rows out; or, only if they are known to be of different "
+            "persons, give each an id of its own."
         )
 
 
