@@ -3,6 +3,7 @@
 from tests.mutants import (
     accounting,
     clipping,
+    conditions,
     conversion,
     devices,
     dpvd,
@@ -33,6 +34,7 @@ _SUBJECTS = (
     persons,
     proofs,
     accounting,
+    conditions,
     ledger,
     resuming,
     validation,

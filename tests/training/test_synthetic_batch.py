@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
+from tfdpnorm import PublicBatch, make_plan, make_private
 from tfdpnorm.data import SyntheticRows, synthetic_rows
 from tfdpnorm.layers import PublicBatchNormalization
 from tfdpnorm.training.public_rows import synthetic_batch
@@ -34,6 +35,27 @@ def test_kinds_follow_the_inputs():
     ids, of_words = synthetic_batch(words(input_length=6), "synthetic:tokens")
     assert ids.shape == (512, 6) and (ids.min(), ids.max()) == (1, 19)
     assert ids.dtype == np.int32 and '"tokens" in [1, 19]' in of_words
+
+
+@pytest.mark.parametrize(
+    ("rows", "code", "fields"),
+    [
+        (np.eye(5, dtype=np.float32), "given_public_rows", {"count": 5}),
+        ("synthetic:gaussian", "synthetic_public_rows", None),
+    ],
+)
+def test_the_ledger_says_what_the_rows_are(rows, code, fields):
+    plan = make_plan(
+        num_examples=40,
+        expected_batch_size=10,
+        steps=8,
+        l2_norm_clip=1.0,
+        noise_multiplier=1.0,
+        delta=1e-5,
+    )
+    private = make_private(sequential(), plan, public_batch=PublicBatch(rows))
+    (said,) = [each for each in private.ledger.state.caveats if "public_rows" in each.code]
+    assert said.code == code and fields in (None, said.fields)
 
 
 def test_every_input_gets_its_rows():

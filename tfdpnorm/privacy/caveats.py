@@ -152,6 +152,12 @@ _WORDS = {
         ESTABLISHED,
         "Public rows: {kinds}, generated from the shape and the range of the inputs alone.",
     ),
+    "given_public_rows": (
+        NOT_COVERED,
+        "Public rows: {count} that the data holder gave as public. Exact functions of them are in "
+        "the model, without noise. It is assumed that they are no data of anyone to be protected; "
+        "only rows that equal a training example are detected.",
+    ),
     "class_weights": (
         NOT_COVERED,
         "The choice of class_weight. It is assumed not to be computed from the private labels, "

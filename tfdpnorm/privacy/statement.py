@@ -30,11 +30,19 @@ from tfdpnorm.privacy.words import (
 
 NOT_GIVEN = "not given"
 _UNCONFIRMED = "Unconfirmed: that the settings were not chosen using the private data."
+_UNCONFIRMED_BESIDES = (
+    "Unconfirmed: that the settings that the search did not choose were not chosen using the "
+    "private data."
+)
 CANNOT_SHOW = (
     "A ledger cannot show whether later lines are missing: compare this number of lines and the "
     "SHA-256 with the statement that the run itself gave."
 )
 _FROM_ELSEWHERE = "Unconfirmed: where the weights come from"
+_NOT_FRESH = (
+    "Unconfirmed: that the initial weights, which were not fresh, were trained on public data "
+    "alone."
+)
 _OF_ANOTHER_RUN = "Not included: what another run spent on these weights"
 _CHOSEN = (
     "Settings were chosen using the private data, and epsilon does not cover what that reveals."
@@ -134,7 +142,7 @@ def _of_settings(ledger):
     """A sentence on what chose the settings, unless that is counted or declared to be harmless."""
     used = ledger.state.declaration.settings_used_private_data
     if used is None:
-        return "" if ledger.state.search is not None else f" {_UNCONFIRMED}"
+        return f" {_UNCONFIRMED if ledger.state.search is None else _UNCONFIRMED_BESIDES}"
     return f" {_CHOSEN}" if used else ""
 
 
@@ -142,9 +150,16 @@ def _of_weights(ledger, where):
     """A sentence on weights from elsewhere, which points to what is known of them, or nothing."""
     foreign = [each for each in ledger.state.caveats if each.kind == "foreign_weights"]
     if not foreign:
-        return ""
+        fresh = all(each.code != "initial_weights_not_fresh" for each in ledger.state.caveats)
+        return "" if fresh else f" {_NOT_FRESH}"
     is_known = all(each.fields.get("epsilon") is not None for each in foreign)
     return f" {_OF_ANOTHER_RUN if is_known else _FROM_ELSEWHERE} ({where})."
+
+
+def is_of_all_trials(ledger):
+    """Whether a ledger is that of a search of which only the winner may be released."""
+    search = ledger.state.search
+    return search is not None and not search.is_composed and bool(ledger.state.trials)
 
 
 def was_released(ledger, figures):
@@ -210,6 +225,13 @@ def _one_in(probability):
 
 
 def _protected(ledger, unit, person, released):
+    text = _who(ledger, unit, person, released)
+    if any(each.code == "acted_on_validation" for each in ledger.state.caveats):
+        text += " Who is in the validation examples, which guided a choice, is not protected."
+    return text
+
+
+def _who(ledger, unit, person, released):
     whom = f"Who is protected: any one of {ledger.plan.num_examples} {unit.protected}"
     if ledger.unit == "person":
         return (
@@ -237,6 +259,12 @@ def _protected(ledger, unit, person, released):
 
 def _published(ledger):
     search = ledger.state.search
+    if is_of_all_trials(ledger):
+        return (
+            "What may be published: nothing of this, neither this statement nor the ledger, since "
+            "both tell the number of trials, which the guarantee needs to be secret. Publish the "
+            "winner, its own statement and its own ledger."
+        )
     if search is not None and not search.is_composed:
         first = "only this model of the search: its weights after every update"
     elif search is not None:
@@ -287,13 +315,15 @@ def _relies_on(ledger, unit):
     drawn = "" if ledger.plan.sampling_rate == 1 else "batches drawn at random in secret; "
     settings = "settings that are public and were not chosen using the private data"
     if ledger.state.search is not None:
-        settings = "settings that are public, and chosen by the counted search alone"
+        settings += ", other than by the counted search"
     used = ledger.state.declaration.settings_used_private_data
     if used:
         settings = "settings that are public: that they were chosen using the private data is not "
         settings += "covered"
-    elif ledger.state.search is None:
+    else:
         settings += " (not declared by the data holder)" if used is None else " (as declared)"
+    if "given_public_rows" in known:
+        settings += "; public rows that are no one's private data"
     if "initial_weights_not_fresh" in known:
         settings += "; initial weights (not fresh) that were not trained on private data"
     return (

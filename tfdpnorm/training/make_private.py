@@ -7,6 +7,7 @@ import os
 import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
+import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import arguments
@@ -34,7 +35,7 @@ from tfdpnorm.noise.gaussian import GaussianNoise, generator_of
 from tfdpnorm.privacy import Declaration, PrivacyLedger, PrivacyPlan
 from tfdpnorm.privacy.added_delta import check_plan
 from tfdpnorm.privacy.budget import PrivacyBudget
-from tfdpnorm.privacy.caveats import caveat
+from tfdpnorm.privacy.caveats import Caveat, caveat
 from tfdpnorm.privacy.phases import caveats_of_phases
 from tfdpnorm.privacy.slots import slots_of_plan
 from tfdpnorm.training.automatic_batches import automatic_rows
@@ -285,8 +286,8 @@ def make_private(
         private.session.provenance.begin(given)
     for known in caveats_of_phases(plan.earlier):
         ledger.record(known)
-    if parts.synthetic_rows is not None:
-        ledger.record(caveat("synthetic_public_rows", kinds=parts.synthetic_rows))
+    if parts.public_rows is not None:
+        ledger.record(parts.public_rows)
     if parts.engine.said is not None:
         warnings.warn(parts.engine.said, stacklevel=2)
     _warn_of_exchanged_layers(model)
@@ -408,7 +409,7 @@ class _Parts(NamedTuple):
         clipping: `Clipping`, of no variables yet.
         views: `Views`.
         noised_layers: The layers whose running averages are released with noise.
-        synthetic_rows: The kinds of synthetic public rows in words, or None.
+        public_rows: `Caveat` on the public rows, or None without any.
     """
 
     streams: Streams
@@ -416,15 +417,15 @@ class _Parts(NamedTuple):
     clipping: Clipping
     views: Views
     noised_layers: list
-    synthetic_rows: str | None
+    public_rows: Caveat | None
 
 
 def _parts_of(model, plan, *, clipping, public, views, engine):
     """Returns the `_Parts` for a model; rejects what does not fit together."""
     asked_for = None if engine is None else engine_named(engine)
-    synthetic_rows = None
+    kinds = None
     if public is not None:
-        public, synthetic_rows = public.for_model(model)
+        public, kinds = public.for_model(model)
     streams = Streams(model, public, signal_to_noise(model, plan))
     streams.settle()
     asked = {"rows_mix": streams.rows_mix, "public_rows_per_example": streams.mode == "example"}
@@ -440,8 +441,16 @@ def _parts_of(model, plan, *, clipping, public, views, engine):
         clipping,
         views,
         noised,
-        synthetic_rows if streams.layers else None,
+        _said_of_public_rows(public, kinds) if streams.layers else None,
     )
+
+
+def _said_of_public_rows(public, kinds):
+    """The `Caveat` on a `PublicBatch`: how its rows were generated, or how many were given."""
+    if kinds is not None:
+        return caveat("synthetic_public_rows", kinds=kinds)
+    count = len(tf.nest.flatten(public.rows)[0])
+    return caveat("given_public_rows", count=count)
 
 
 def _row_sums(plan):

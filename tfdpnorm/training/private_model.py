@@ -639,6 +639,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         validations = [c for c in callbacks if isinstance(c, PrivateValidation)]
         looked_at = [arguments.get(name) for name in ("validation_data", "validation_steps")]
         self.session.enter(batches, validations, *looked_at)
+        self.session.validation_is_public = validation_is_public
         check_callbacks(
             callbacks,
             self.ledger,

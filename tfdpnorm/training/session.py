@@ -37,6 +37,7 @@ class Session:
         provenance: `Provenance` of the weights and of the optimizer.
         batches: `BatchesInUse`.
         rows: `RowsOfRun`.
+        validation_is_public: Whether the last `fit` was told that its validation data are public.
     """
 
     def __init__(self, model, ledger, public_batch):
@@ -45,6 +46,7 @@ class Session:
         self.batches = BatchesInUse(self.void)
         self.rows = RowsOfRun(model, public_batch)
         self._process = os.getpid()
+        self.validation_is_public = False
         self._variables = None  # those that the model was compiled with, once it is built
 
     def compiled(self):

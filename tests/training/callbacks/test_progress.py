@@ -61,13 +61,17 @@ class TestProgress:
         assert re.fullmatch(r"first update after \d+ s", self.prepared[1])
 
     def test_a_line_for_each_update_and_one_at_the_end(self, trained):
-        private, lines = self.lines(trained, validated=True)
+        private, lines = self.lines(trained, validated=True, validation_is_public=True)
         numbers = [int(re.match(r"update (\d+) of 6, ", line)[1]) for line in lines]
         assert numbers == [1, 2, 3, 4, 5, 6, 6]
         assert "val_accuracy" in lines[-1] and "examples/s" in lines[-1] and "in all" in lines[-1]
         spent = [float(re.search(r"epsilon at most (\S+) of", line)[1]) for line in lines]
         assert spent == sorted(spent) and spent[-1] == pytest.approx(private.ledger.epsilon(), 1e-3)
         assert spent[-1] >= private.ledger.epsilon()
+
+    def test_exact_metrics_of_private_validation_examples_are_not_shown(self, trained):
+        _, lines = self.lines(trained, validated=True)
+        assert not any("val_" in line for line in lines)
 
     @pytest.mark.parametrize("most, unit", [(None, "examples"), (2, "persons")])
     def test_the_pace_names_what_the_batches_count(self, most, unit, build):

@@ -26,7 +26,8 @@ class Progress(keras.callbacks.Callback):
         first update after 4 s
         update 120 of 400, epsilon at most 1.64 of 3, val_accuracy 0.912, 810 examples/s, 85 s left
 
-    It shows no loss and no metric of training examples, which no guarantee covers. Examples per
+    It shows no loss and no metric of training examples, which no guarantee covers. Of validation
+    examples it shows noisy accuracies, and all if `fit` was told that they are public. Examples per
     second are those expected, so that they tell nothing of how many were drawn; they leave out what
     came before the first update. The epsilon is rounded up; "of" is what the whole plan will have
     spent.
@@ -59,7 +60,8 @@ class Progress(keras.callbacks.Callback):
             self._tell()
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
-        shown = [name for name in logs or {} if name.startswith(("val_", NAME_PREFIX))]
+        public = "val_" if self.model.session.validation_is_public else NAME_PREFIX
+        shown = [name for name in logs or {} if name.startswith((public, NAME_PREFIX))]
         self._validation = {name: logs[name] for name in shown}
 
     def on_train_end(self, logs: dict | None = None) -> None:

@@ -100,5 +100,6 @@ def check_ready(ledger, *, process, is_compiled):
         )
     if not is_compiled:
         raise RuntimeError(
-            "The model is not compiled. Call compile(optimizer=..., loss=...) before fit()."
+            "The model is not compiled. Call compile(optimizer=..., loss=...) of the private model "
+            "before fit(); that of the model inside is not used."
         )

@@ -1,0 +1,78 @@
+"""Faults in what a statement says of its conditions, where a reader looks first."""
+
+from tests.mutants.mutant import fault, tests_in
+
+_STATEMENT = "tfdpnorm/privacy/statement.py"
+_TESTS = ("tests/privacy/test_statement_of_conditions.py",)
+
+MUTANTS = (
+    fault(
+        "given-public-rows-go-unsaid",
+        "tfdpnorm/training/make_private.py",
+        'return caveat("given_public_rows", count=count)',
+        "return None",
+        "Nobody learns that rows were in the model without noise.",
+        tests_in(
+            "tests/training/test_synthetic_batch.py", "test_the_ledger_says_what_the_rows_are"
+        ),
+    ),
+    fault(
+        "public-rows-are-not-relied-on",
+        _STATEMENT,
+        '    if "given_public_rows" in known:\n',
+        "    if False:\n",
+        "The ten lines do not say that the public rows are assumed to be public.",
+        _TESTS,
+    ),
+    fault(
+        "initial-weights-are-a-detail",
+        _STATEMENT,
+        'each.code != "initial_weights_not_fresh" for each',
+        "True for each",
+        "The first line states an epsilon for weights that private data may have trained.",
+        _TESTS,
+    ),
+    fault(
+        "private-validation-is-a-detail",
+        _STATEMENT,
+        'any(each.code == "acted_on_validation" for each in ledger.state.caveats)',
+        "False",
+        "The ten lines do not say that people in the validation data are not protected.",
+        _TESTS,
+    ),
+    fault(
+        "settings-beside-a-search-are-confirmed",
+        _STATEMENT,
+        "_UNCONFIRMED if ledger.state.search is None else _UNCONFIRMED_BESIDES",
+        "_UNCONFIRMED if ledger.state.search is None else ''",
+        "Of a search, nobody has to answer for what it did not choose.",
+        _TESTS,
+    ),
+    fault(
+        "number-of-trials-may-be-published",
+        _STATEMENT,
+        "    if is_of_all_trials(ledger):\n",
+        "    if False:\n",
+        "The statement of a search says that its ledger, with all trials, may be published.",
+        _TESTS,
+    ),
+    fault(
+        "missing-numbers-are-one-person",
+        "tfdpnorm/data/persons.py",
+        "is_missing = np.isin(values, _MISSING_NUMBERS)",
+        "is_missing = np.zeros(len(values), bool)",
+        "The rows of all whose id is -1 are protected as those of one person.",
+        tests_in("tests/data/test_persons.py", "test_numbers_that_missing_ids_become_are_rejected"),
+    ),
+    fault(
+        "progress-shows-private-scores",
+        "tfdpnorm/training/callbacks/progress.py",
+        'public = "val_" if self.model.session.validation_is_public else NAME_PREFIX',
+        'public = "val_"',
+        "Exact metrics of private validation examples are in lines that may be shown.",
+        tests_in(
+            "tests/training/callbacks/test_progress.py",
+            "TestProgress::test_exact_metrics_of_private_validation_examples_are_not_shown",
+        ),
+    ),
+)
