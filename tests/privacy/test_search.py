@@ -4,6 +4,7 @@ import dataclasses
 import math
 import re
 
+import dp_accounting
 import numpy as np
 import pytest
 from scipy import stats
@@ -12,6 +13,7 @@ from tfdpnorm.privacy import (
     BudgetExhaustedError,
     PrivacyBudget,
     PrivacyLedger,
+    calibrate_noise_multiplier,
     create_ledger,
     make_plan,
     privacy_statement,
@@ -200,6 +202,26 @@ def test_the_search_costs_the_budget(shape, lots):
         score_is_private=False,
     )
     assert public == dataclasses.replace(plan, score_noise_multiplier=None)
+
+
+@pytest.mark.parametrize(("trials", "cheaper"), [(3, True), (30, False)])
+def test_it_says_what_as_many_runs_would_cost_by_their_own_accountant(trials, cheaper):
+    """By PLD, which needs less noise than Renyi DP, the only one that counts a choice."""
+    budget = PrivacyBudget(4.0, DELTA)
+    plan = calibrate_search(
+        budget, num_examples=2000, lots=[(64, 20)], expected_trials=trials, score_is_private=False
+    )
+    *_, alone, runs = describe_search(plan, budget).splitlines()
+    ((rate, noise, _),) = plan.trials
+    accountant = dp_accounting.pld.PLDAccountant()
+    event = dp_accounting.GaussianDpEvent(noise)
+    event = dp_accounting.PoissonSampledDpEvent(rate, event)
+    cost = accountant.compose(event, 20 * trials).get_epsilon(DELTA)
+    said = float(re.search(r"they would cost epsilon ([\d.]+)", runs)[1])
+    assert said == pytest.approx(cost, rel=2e-3)
+    assert ("less than the search" in runs) == cheaper == (cost < plan.epsilon(DELTA))
+    single = calibrate_noise_multiplier(budget, rate, 20, "pld")
+    assert alone.endswith(f"noise multiplier {single:.4g}")
 
 
 @pytest.mark.parametrize("lots", [[], [(101, 10)], [(0, 10)]])

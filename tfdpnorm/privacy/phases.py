@@ -8,6 +8,7 @@ import dataclasses
 from tfdpnorm import arguments
 from tfdpnorm.errors import PrivacyError
 from tfdpnorm.privacy.caveats import caveat
+from tfdpnorm.privacy.rounding import ceil_text, delta_text
 
 UNITS = ("row", "person")
 
@@ -96,9 +97,10 @@ def phase_of(ledger):
     plan, state = ledger.plan, ledger.state
     if state.search is not None:
         raise PrivacyError(
-            "Expected the ledger of a run, got that of a search or of one of its trials, whose "
-            "cost does not compose as updates do. Add its epsilon and its delta to those of the "
-            "others."
+            "Expected the ledger of a run, got that of a search or of one of its trials (run "
+            f"{ledger.run_id}), whose cost does not compose as updates do. Leave it out, and add "
+            f"its epsilon, {ceil_text(ledger.claimed_epsilon())}, and its delta, "
+            f"{delta_text(plan.delta)}, to the sums of the others."
         )
     updates = plan.steps if state.is_held_to_plan else state.updates
     trained = [(plan.sampling_rate, plan.noise_multiplier, updates)] if updates else []

@@ -4,6 +4,7 @@ import dataclasses
 import math
 
 from tfdpnorm import arguments
+from tfdpnorm.privacy.accountants import dp_sgd_event, epsilon_of
 from tfdpnorm.privacy.budget import PrivacyBudget
 from tfdpnorm.privacy.calibration import (
     calibrate_noise_multiplier,
@@ -14,6 +15,7 @@ from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.privacy.search import SearchPlan
 
 _ACCOUNTANT = "Renyi DP"  # The only one that knows what a choice costs.
+_OF_RUNS = "pld"  # That of trainings by default, which needs less noise.
 _ROUNDS = 5  # Each brings several batch sizes nearer to the target that they reach together.
 
 
@@ -112,7 +114,7 @@ def describe_search(plan, budget):
     """
     delta = budget.delta
     noises = ", ".join(f"{noise:.4g}" for _, noise, _ in plan.trials)
-    alone = [calibrate_noise_multiplier(budget, rate, updates) for rate, _, updates in plan.trials]
+    alone = _noises(budget, [(rate, updates) for rate, _, updates in plan.trials])
     scored = "public validation examples, at no cost"
     if plan.score_noise_multiplier is not None:
         scored = (
@@ -126,20 +128,32 @@ def describe_search(plan, budget):
         f"{ceil_text(plan.trial_epsilon(delta))}; noise multiplier {noises}",
         f"  scored on {scored}",
         *_chance_of_none(plan),
-        "  Instead, for the same budget:",
-        f"  - no search, or one on public data: noise multiplier "
-        f"{', '.join(f'{noise:.4g}' for noise in alone)}",
+        "  Instead, for the same budget, by the accountant PLD:",
+        f"  - no search, or one on public data: noise multiplier {alone}",
     ]
     if plan.is_composed:
         return "\n".join(lines)
     trials = math.ceil(plan.expected_trials)
-    composed = [
-        calibrate_noise_multiplier(budget, rate, trials * updates)
-        for rate, _, updates in plan.trials
-    ]
+    together = _noises(budget, [(rate, trials * updates) for rate, _, updates in plan.trials])
+    cost = _cost_of_runs(plan, delta)
+    cheaper = ", less than the search: do these instead" if cost < plan.epsilon(delta) else ""
     lines.append(
-        f"  - {trials} trials, all of which may be released: noise multiplier "
-        f"{', '.join(f'{noise:.4g}' for noise in composed)}. With the noise of this search, they "
-        f"would cost epsilon {ceil_text(plan.composed_epsilon(delta))}"
+        f"  - {trials} runs, all of which may be released: noise multiplier {together}. With the "
+        f"noise of this search, they would cost epsilon {ceil_text(cost)}{cheaper}"
     )
     return "\n".join(lines)
+
+
+def _noises(budget, runs):
+    """The noise multipliers of runs, pairs of a sampling rate and updates, as text."""
+    found = [calibrate_noise_multiplier(budget, *run, accountant=_OF_RUNS) for run in runs]
+    return ", ".join(f"{noise:.4g}" for noise in found)
+
+
+def _cost_of_runs(plan, delta):
+    """The epsilon of as many runs as trials are expected, of the dearest kind, all composed."""
+    trials = math.ceil(plan.expected_trials)
+    return max(
+        epsilon_of(dp_sgd_event(rate, noise, trials * updates), delta, _OF_RUNS)
+        for rate, noise, updates in plan.trials
+    )

@@ -215,12 +215,17 @@ class TestRefusals:
         one.compile("sgd", cross_entropy)
         return one
 
+    def test_no_remedy_is_a_noisy_validation_of_rows(self, trained, rows):
+        stopping = keras.callbacks.EarlyStopping("loss")
+        with pytest.raises(ValueError, match=r"public validation_data\.$"):
+            trained.fit(*rows[:2], person=rows[2], callbacks=[stopping], verbose=0)
+
     def test_rows_of_nobody(self, trained, rows):
         with pytest.raises(ValueError, match="needs person=..., the person of each row"):
             trained.fit(*rows[:2], verbose=0)
         dataset = tf.data.Dataset.from_tensor_slices(rows[:2]).batch(4)
         for data in ({"x": dataset}, {"x": dataset, "person": rows[2]}):
-            with pytest.raises(ValueError, match="person"):
+            with pytest.raises(ValueError, match="got a tf.data.Dataset.*save_examples"):
                 trained.fit(**data, verbose=0)
         with pytest.raises(ValueError, match="needs the person of each row"):
             trained.train_on_batch(*rows[:2])

@@ -98,7 +98,7 @@ def check_callbacks(
             )
     free = {*FREE, *names}
     for callback in callbacks:
-        _refuse(callback, free, validation_data_given)
+        _refuse(callback, ledger, free, validation_data_given)
     public_validation = validation_is_public or not validation_data_given
     for callback in callbacks:
         _record(callback, ledger, free, public_validation)
@@ -109,7 +109,14 @@ def saves_whole_models(callback):
     return isinstance(callback, keras.callbacks.ModelCheckpoint) and not callback.save_weights_only
 
 
-def _refuse(callback, free, validation_data_given):
+def _or_noisy(ledger):
+    """The other remedy, in words; "" where persons are protected, who have no noisy answers."""
+    if ledger.unit != "row":
+        return ""
+    return ', or monitor "private_val_accuracy" of a PrivateValidation callback'
+
+
+def _refuse(callback, ledger, free, validation_data_given):
     name = type(callback).__name__
     for cls, reason in _REFUSED.items():
         if isinstance(callback, cls):
@@ -126,13 +133,12 @@ def _refuse(callback, free, validation_data_given):
         raise PrivacyError(
             f"Expected callbacks that act on what is released, got {name} with monitor="
             f"{monitor!r}, which is computed on the training examples without noise. "
-            'Monitor "private_val_accuracy" of a PrivateValidation callback, or "val_..." of '
-            "public validation_data."
+            f'Monitor "val_..." of public validation_data{_or_noisy(ledger)}.'
         )
     if not validation_data_given:
         raise ValueError(
             f"Expected validation_data for {name} with monitor={monitor!r}, got none: the callback "
-            "would do nothing. Pass validation_data, or monitor a PrivateValidation callback."
+            f"would do nothing. Pass validation_data{_or_noisy(ledger)}."
         )
 
 
@@ -147,7 +153,7 @@ def _record(callback, ledger, free, public_validation):
             warnings.warn(
                 f"{name} acts on {monitor!r} without noise: the validation examples are not "
                 "protected, and the statement says so. Pass validation_is_public=True if they are "
-                "public, or monitor a PrivateValidation if they are not.",
+                f"public{_or_noisy(ledger)}.",
                 PrivacyWarning,
                 stacklevel=4,
             )

@@ -180,6 +180,12 @@ def check_person(x, person, plan):
     Raises:
         ValueError: with the remedy.
     """
+    if plan.most_per_person is not None and isinstance(x, tf.data.Dataset):
+        raise PrivacyError(
+            "A plan with most_per_person needs arrays or a source, and the person of each row, got "
+            "a tf.data.Dataset. Pass what tfdpnorm.data.save_examples(dataset.unbatch(), folder) "
+            "returns, with person=..."
+        )
     is_given = (
         x.most_per_person is not None if isinstance(x, PoissonBatches) else person is not None
     )
