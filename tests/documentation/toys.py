@@ -24,6 +24,12 @@ def dense():
     return keras.Sequential([keras.Input((64,)), keras.layers.Dense(10)])
 
 
+def with_hidden():
+    """A model with a layer before the last."""
+    hidden = keras.layers.Dense(8, "relu")
+    return keras.Sequential([keras.Input((64,)), hidden, keras.layers.Dense(20)])
+
+
 def with_public_norm():
     """A model for images of 28 x 28 with public-batch normalisation."""
     layers = [keras.layers.Flatten(), keras.layers.Dense(8), tfdpnorm.PublicBatchNormalization()]
