@@ -9,12 +9,14 @@ import numpy as np
 import tensorflow as tf
 
 from tfdpnorm import arguments
+from tfdpnorm.choices import AUTO
 from tfdpnorm.gradients import Clipping
 from tfdpnorm.independence import check_known_layers
 from tfdpnorm.independence.examples import input_specs
 from tfdpnorm.keras_compat.models import complete_build, sublayers
 from tfdpnorm.layers import PublicMomentsLayer, RandomCropAndFlip
 from tfdpnorm.privacy import PrivacyPlan
+from tfdpnorm.privacy.slots import slots_of_plan
 from tfdpnorm.privacy.suggested_plan import suggest_plan
 from tfdpnorm.training.suggested_rate import OPTIMIZERS, optimizer_at, suggested_rate
 from tfdpnorm.training.views import Views
@@ -71,10 +73,15 @@ class Suggestion:
 
     @property
     def passes(self) -> int:
-        """How many rows go forward and backward through the model in all, about: the work."""
+        """How many rows go forward and backward through the model in all: the work.
+
+        Those of padding are among them: an update has a fixed number of slots.
+        """
         views = 1 if self.views is None else self.views.multiplicity
-        rows = views * (self.plan.most_per_person or 1)
-        return round(self.plan.steps * self.plan.expected_batch_size * rows)
+        rows = self.physical_batch_size
+        slots = slots_of_plan(self.plan, None if rows == AUTO else rows)
+        of_slot = views * (self.plan.most_per_person or 1)
+        return self.plan.steps * slots.batches * slots.rows * of_slot
 
     def optimizer(self, name: str = "sgd") -> keras.optimizers.Optimizer:
         """Makes an optimizer, "sgd", "adam", "adamw" or "rmsprop", with its suggested rate."""
@@ -188,7 +195,7 @@ def suggest(
             "public_batch": of_public,
             "learning_rate": "from the noise and the sizes of the weights, with cosine decay to 0",
             "physical_batch_size": of_rows,
-            "passes": f"updates x batch x {per_example}; divided by the rows a second, the time",
+            "passes": f"updates x slots x {per_example}; divided by the rows a second, the time",
         },
     )
 

@@ -169,7 +169,8 @@ class IndependenceChecks:
         elif proof is None:
             self._rest_on_probe(_UNKNOWN_SIZE)
         elif engine.one_pass:
-            ledger.record(caveat("verified_from_graph", rows=rows))
+            of_slot = self._private.plan.most_per_person or 1
+            ledger.record(caveat("verified_from_graph", rows=rows * of_slot))
         elif engine.runs_rows_apart:
             ledger.record(caveat("computed_per_example", engine=engine.name))
         else:
