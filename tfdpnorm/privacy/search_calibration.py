@@ -136,7 +136,7 @@ def describe_search(plan, budget):
     trials = math.ceil(plan.expected_trials)
     together = _noises(budget, [(rate, trials * updates) for rate, _, updates in plan.trials])
     cost = _cost_of_runs(plan, delta)
-    cheaper = ", less than the search: do these instead" if cost < plan.epsilon(delta) else ""
+    cheaper = ", less than the search costs" if cost < plan.epsilon(delta) else ""
     lines.append(
         f"  - {trials} runs, all of which may be released: noise multiplier {together}. With the "
         f"noise of this search, they would cost epsilon {ceil_text(cost)}{cheaper}"
