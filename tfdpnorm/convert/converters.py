@@ -27,7 +27,7 @@ class Settings(NamedTuple):
     batch_norm: str
     groups: int | None = None
 
-    def groups_of(self, channels):
+    def groups_of(self, channels: int) -> int:
         """Returns how many groups so many channels have: a divisor of their number."""
         if self.groups is not None:
             return math.gcd(self.groups, channels)

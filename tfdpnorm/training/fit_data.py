@@ -30,6 +30,7 @@ from tfdpnorm.training.checks.scales import (
 )
 from tfdpnorm.training.checks.settings import check_private_data
 from tfdpnorm.training.checks.targets import check_targets, outputs_of, weights_by_class
+from tfdpnorm.training.errors import without_private_values
 
 
 def checked_batches(private, streams, x, y, arguments):
@@ -77,11 +78,12 @@ def checked_batches(private, streams, x, y, arguments):
     if batches.examples.reads_own_code:
         private.ledger.record(caveat("source_of_own_code"))
     private.refresh_public_statistics()
-    inputs = batches.examples.inputs
     if public is None:
-        warn_of_large_inputs(private.model, inputs)
+        warn_of_large_inputs(private.model, batches.x)
     else:
-        tf.nest.map_structure(warn_of_other_scale, public, inputs.some())
+        with without_private_values():
+            some = batches.examples.inputs.some()
+        tf.nest.map_structure(warn_of_other_scale, public, some)
     return batches
 
 

@@ -41,19 +41,18 @@ def warn_of_unscaled_images(model, x):
         )
 
 
-def warn_of_large_inputs(model, inputs):
+def warn_of_large_inputs(model, x):
     """Warns of floats that seem to be no numbers of size 1, for a model that scales none.
 
-    The warning depends on private data, without noise, as that of `warn_of_other_scale`.
+    The warning depends on private data, without noise, as that of `warn_of_other_scale`. Only
+    arrays are looked at: what is read when drawn would have to be read for it.
 
     Args:
         model: A Keras model.
-        inputs: The `InputArrays` or `UnreadInputs` of the private rows.
+        x: Structure of arrays [N, ...].
     """
     for rank, name, remedy in ((4, "images", _OF_IMAGES), (2, "columns of x", _OF_TABLES)):
-        if all(np.dtype(a.dtype).kind != "f" for a in _unscaled(model, inputs.x, rank)):
-            continue  # Nothing is read for it.
-        arrays = [np.asarray(a[:_SOME]) for a in _unscaled(model, inputs.some(), rank)]
+        arrays = [a[:_SOME] for a in _unscaled(model, x, rank) if isinstance(a, np.ndarray)]
         if any(a.dtype.kind == "f" and _root_mean_square(a) > _LARGE for a in arrays):
             warnings.warn(
                 f"The {name} are large numbers (root mean square above {_LARGE:g}), and no layer "
