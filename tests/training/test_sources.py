@@ -133,6 +133,18 @@ def test_errors_of_reading_are_of_our_words(fails):
     assert error.value.__suppress_context__ and "\n" not in str(error.value)
 
 
+def test_errors_of_reading_beside_public_rows_are_of_our_words():
+    """All examples are compared with these, and some by their scale, before the first update."""
+    source = Source(X, Y)
+    source.fails = raises
+    layer = tfdpnorm.layers.PublicBatchNormalization()
+    private = private_model(norm=[layer], public_batch=PublicBatch(X[:9] + 1))
+    with pytest.raises(ValueError, match="^Expected every example of the source") as error:
+        fitted(source, private=private)
+    assert "secret" not in str(error.value).replace("batches are secret", "")
+    assert private.ledger.updates == 0
+
+
 def test_errors_of_files_that_tensorflow_reads_show_no_names():
     def decoded(x, y):
         name = tf.strings.join(["/absent/secret_", tf.as_string(y)])

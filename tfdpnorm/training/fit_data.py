@@ -30,7 +30,6 @@ from tfdpnorm.training.checks.scales import (
 )
 from tfdpnorm.training.checks.settings import check_private_data
 from tfdpnorm.training.checks.targets import check_targets, outputs_of, weights_by_class
-from tfdpnorm.training.errors import without_private_values
 
 
 def checked_batches(private, streams, x, y, arguments):
@@ -81,8 +80,7 @@ def checked_batches(private, streams, x, y, arguments):
     if public is None:
         warn_of_large_inputs(private.model, batches.x)
     else:
-        with without_private_values():
-            some = batches.examples.inputs.some()
+        some = batches.examples.inputs.some()
         tf.nest.map_structure(warn_of_other_scale, public, some)
     return batches
 

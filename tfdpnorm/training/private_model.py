@@ -45,6 +45,7 @@ from tfdpnorm.training.checks.settings import (
     check_something_trains,
 )
 from tfdpnorm.training.epochs import epochs_to_train
+from tfdpnorm.training.errors import without_private_values
 from tfdpnorm.training.fit_data import (
     checked_batches,
     is_sampled_by_this_library,
@@ -347,9 +348,10 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         loaded_early = not was_built and has_deferred_weights(self.model)
         kwargs |= {} if batch_size is None else {"batch_size": batch_size}
         kwargs |= {} if person is None else {"person": person}
-        batches = checked_batches(self, self._streams, x, y, kwargs)
-        check_something_trains(self.session.check_variables())
-        callbacks = self._entered(batches, callbacks, validation_is_public, kwargs)
+        with without_private_values():  # Sources are read here, too.
+            batches = checked_batches(self, self._streams, x, y, kwargs)
+            check_something_trains(self.session.check_variables())
+            callbacks = self._entered(batches, callbacks, validation_is_public, kwargs)
         if batches is None or not is_sampled_by_this_library(batches):
             self.session.void(BatchesInUse.UNKNOWN)
         if not self.restore_run(callbacks):
