@@ -48,7 +48,8 @@ def test_it_trains_privately_and_survives_saving(tmp_path):
     private.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     expected = network.predict(images(), verbose=0)
-    np.testing.assert_allclose(loaded.predict(images(), verbose=0), expected, atol=1e-5)
+    loaded_says = loaded.predict(images(), verbose=0)
+    np.testing.assert_allclose(loaded_says, expected, atol=1e-5 * np.abs(expected).max())
 
 
 @each(
