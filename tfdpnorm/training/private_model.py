@@ -348,7 +348,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         loaded_early = not was_built and has_deferred_weights(self.model)
         kwargs |= {} if batch_size is None else {"batch_size": batch_size}
         kwargs |= {} if person is None else {"person": person}
-        with without_private_values():  # Sources are read here, too.
+        with without_private_values():  # Sources are read already, to compare their rows.
             batches = checked_batches(self, self._streams, x, y, kwargs)
             check_something_trains(self.session.check_variables())
             callbacks = self._entered(batches, callbacks, validation_is_public, kwargs)
