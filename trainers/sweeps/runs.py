@@ -99,9 +99,10 @@ def estimate(spec, records):
     """Returns the seconds that a run will take, or None if no record tells.
 
     The mean of the same cell's runs with the same settings; without one, that of the table's
-    runs of the same network, or else of all its runs, each scaled by the rows that went through it,
-    by their pixels and by the width of the network. Where each row gets its own backward pass
-    through the whole batch, as in Algorithm 1, runs without that tell nothing.
+    runs of the same network on the same data set, or else of the same network, or else of all its
+    runs, each scaled by the rows that went through it, by their pixels and, if both state it, by
+    the width of the network. Where each row gets its own backward pass through the whole batch, as
+    in Algorithm 1, runs without that tell nothing.
 
     Args:
         spec: The run.
@@ -114,7 +115,10 @@ def estimate(spec, records):
     ]
     same = [r for r in records if _is_of_cell(r, spec) and not differences(spec, r["flags"])]
     network = [r for r in records if r["flags"].get("model") == spec.run.model]
-    for known, factor in ((same, lambda _: 1.0), (network, _scale(spec)), (records, _scale(spec))):
+    alike = [r for r in network if r["flags"].get("dataset") == spec.run.dataset]
+    scale = _scale(spec)
+    nearest_first = ((same, lambda _: 1.0), (alike, scale), (network, scale), (records, scale))
+    for known, factor in nearest_first:
         times = [(_whole_seconds(record), factor(record)) for record in known]
         times = [seconds * scale for seconds, scale in times if seconds is not None]
         if times:
@@ -168,8 +172,9 @@ def _scale(spec):
         updates = spec.run.updates(_examples(spec.run, record))
         pixels, their_pixels = _pixels(spec.settings), _pixels(record["flags"])
         size = pixels / their_pixels if pixels and their_pixels else 1.0
+        width, their_width = _width(spec.settings), _width(record["flags"])
         # Channels of a convolution go in and come out.
-        size *= (_width(spec.settings) / _width(record["flags"])) ** 2
+        size *= (width / their_width) ** 2 if width and their_width else 1.0
         return updates * batch * views * size / (work * their_views)
 
     return factor
@@ -197,8 +202,8 @@ def _pixels(settings):
 
 
 def _width(settings):
-    """The option of a network for the channels of its layers; 1 for one without."""
-    return dict(settings.get("model_options") or ()).get("width") or 1
+    """The option of a network for the channels of its layers; None if it is not stated."""
+    return dict(settings.get("model_options") or ()).get("width")
 
 
 def _work(record):

@@ -290,7 +290,7 @@ def test_a_process_that_dies_is_replaced(place, monkeypatch):
         TABLE[:1], run_cell=dies_once, output_dir=str(place.results), runs_dir=str(place.runs),
         show=place.shown.append,
     ) == 0  # fmt: skip
-    assert "A worker died while training none/eps=inf seed 0: tried once more" in place.shown[1]
+    assert "A worker died while training none/eps=inf seed 0: trying once more" in place.shown[1]
     (record,) = read_records(place.results)
     assert record["engine"] == f"{len(os.sched_getaffinity(0))} True 3"
     assert place.kept() == []
