@@ -39,8 +39,8 @@ MUTANTS = (
     fault(
         "declarations-are-withdrawn",
         "tfdpnorm/privacy/state.py",
-        "used = (True in answers) if answers else None",
-        "used = entry.settings_used_private_data",
+        "answers[name] = (True in given) if given else None",
+        "answers[name] = getattr(entry, name)",
         "Whoever declared that private data chose the settings takes it back, and none is told.",
         tests_in(
             "tests/privacy/test_statement.py",

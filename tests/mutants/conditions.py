@@ -33,6 +33,14 @@ MUTANTS = (
         _TESTS,
     ),
     fault(
+        "trained-on-private-data-is-confirmed",
+        _STATEMENT,
+        '        if used:\n            return f" {_NOT_PUBLIC}"\n',
+        "",
+        "The holder says that private data trained the weights, and the first line does not.",
+        _TESTS,
+    ),
+    fault(
         "private-validation-is-a-detail",
         _STATEMENT,
         'any(each.code == "acted_on_validation" for each in ledger.state.caveats)',

@@ -23,7 +23,7 @@ from tfdpnorm.privacy import (
     read_ledger,
 )
 from tfdpnorm.privacy.caveats import caveat
-from tfdpnorm.privacy.entries import Finish, Query, Resume, Search, Updates
+from tfdpnorm.privacy.entries import ANSWERS, Finish, Query, Resume, Search, Updates
 from tfdpnorm.privacy.figures import Figures
 from tfdpnorm.privacy.floating_point import floating_point_loss
 from tfdpnorm.privacy.rounding import ceil_float, ceil_text, delta_text
@@ -239,9 +239,18 @@ def test_a_blank_declaration(fields):
 
 
 @each("answer", ["no", 0, 1])
-def test_an_answer_that_is_no_boolean(answer):
-    with pytest.raises(ValueError, match="settings_used_private_data to be True, False or None"):
-        Declaration(settings_used_private_data=answer)
+@each("question", ANSWERS)
+def test_an_answer_that_is_no_boolean(question, answer):
+    with pytest.raises(ValueError, match=f"{question} to be True, False or None"):
+        Declaration(**{question: answer})
+
+
+def test_that_private_data_trained_the_weights_cannot_be_withdrawn():
+    ledger = ledger_of(10)
+    for used in (True, False):
+        ledger.record(Declaration(initial_weights_used_private_data=used))
+    assert statement_json(ledger)["initial_weights_used_private_data"] is True
+    assert "Private data trained the initial weights" in summary(privacy_statement(ledger))[0]
 
 
 def test_the_ledger_is_named_by_its_digest(tmp_path):

@@ -49,7 +49,25 @@ def test_weights_that_are_not_fresh_are_unconfirmed_in_the_first_line():
         "Unconfirmed: that the initial weights, which were not fresh, were trained on public data"
     )
     assert said in lines[0] and said in lines[3]
+    assert "not trained on private data (not declared by the data holder)" in lines[6]
     assert said not in privacy_statement(ledger_of())
+
+
+@each("used", [True, False])
+def test_who_answers_for_the_initial_weights_is_quoted(used):
+    declared = Declaration(settings_used_private_data=False, initial_weights_used_private_data=used)
+    not_fresh = caveat("initial_weights_not_fresh", which="bias")
+    text = privacy_statement(ledger_of(declared, not_fresh))
+    lines = summary(text)
+    assert "Unconfirmed" not in lines[0] + lines[3]
+    assert ("Private data trained the initial weights" in lines[0]) == used
+    assert ("that private data trained the initial weights is not covered" in lines[6]) == used
+    assert ("not trained on private data (as declared)" in lines[6]) != used
+    assert "had other values than its initializer gives" in text
+    # Of weights that look fresh, the holder alone can know.
+    lines = summary(privacy_statement(ledger_of(declared)))
+    assert ("Private data trained the initial weights" in lines[0]) == used
+    assert "initial weights (not fresh)" not in lines[6]
 
 
 def test_private_validation_examples_are_named_where_it_says_who_is_protected():

@@ -120,6 +120,10 @@ class Trial(_Checked):
         return {"number": arguments.whole("number", self.number, at_least=0)}
 
 
+ANSWERS = ("settings_used_private_data", "initial_weights_used_private_data")
+"""The fields of a declaration that answer a question by yes or no."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Declaration(_Checked):
     """Declarations of the data holder about a run, for its statement. None of them is checked.
@@ -133,6 +137,10 @@ class Declaration(_Checked):
         settings_used_private_data: Whether anything about the private data decided a setting, other
             than in a search that the ledger counts; None if that is not said. `search` alone does
             not answer it.
+        initial_weights_used_private_data: Whether anything private trained the weights that the
+            run began with, other than in earlier phases that it counts; None if that is not said.
+            False for the weights of a network that was trained on ImageNet, if that is public to
+            you.
 
     Raises:
         ValueError: for a text that is not a string, or blank, or an answer that is no boolean.
@@ -142,12 +150,14 @@ class Declaration(_Checked):
     contact: str | None = None
     search: str | None = None
     settings_used_private_data: bool | None = None
+    initial_weights_used_private_data: bool | None = None
 
     def _checked(self):
         given = {name: value for name, value in vars(self).items() if value is not None}
-        used = given.pop("settings_used_private_data", False)
-        if not isinstance(used, bool):
-            raise arguments.refusal("settings_used_private_data", "to be True, False or None", used)
+        for name in ANSWERS:
+            used = given.pop(name, False)
+            if not isinstance(used, bool):
+                raise arguments.refusal(name, "to be True, False or None", used)
         remedy = "Write it in words, in one line, or leave it out."
         for name, value in given.items():
             given[name] = " ".join(arguments.text(name, value, remedy=remedy).split())
@@ -178,8 +188,9 @@ _NAMES = {cls: name for name, cls in ENTRIES.items()}
 def to_json(entry):
     """Returns an entry as a dict that JSON can hold, with its "kind"."""
     fields = {n: v.entry() if isinstance(v, SearchPlan) else v for n, v in vars(entry).items()}
-    if fields.get("settings_used_private_data", True) is None:
-        del fields["settings_used_private_data"]  # Ledgers from before there was the question.
+    for name in ANSWERS:
+        if fields.get(name, True) is None:
+            del fields[name]  # Ledgers from before there was the question.
     return {"kind": _NAMES[type(entry)], **fields}
 
 

@@ -263,15 +263,15 @@ def _trial(state, entry):
 
 
 def _declaration(state, entry):
-    """Adds to what was declared of the settings, which cannot be withdrawn."""
+    """Adds to what was declared of settings and weights, which cannot be withdrawn."""
     before = state.declaration
     said = [*before.search.split(_LATER)] if before.search else []
     said += [entry.search] if entry.search and entry.search not in said else []
-    answers = {before.settings_used_private_data, entry.settings_used_private_data} - {None}
-    used = (True in answers) if answers else None
-    declared = dataclasses.replace(
-        entry, search=_LATER.join(said) or None, settings_used_private_data=used
-    )
+    answers = {}
+    for name in entries.ANSWERS:
+        given = {getattr(before, name), getattr(entry, name)} - {None}
+        answers[name] = (True in given) if given else None
+    declared = dataclasses.replace(entry, search=_LATER.join(said) or None, **answers)
     return {} if declared == before else {"declaration": declared}
 
 

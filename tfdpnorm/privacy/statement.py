@@ -43,6 +43,9 @@ _NOT_FRESH = (
     "Unconfirmed: that the initial weights, which were not fresh, were trained on public data "
     "alone."
 )
+_NOT_PUBLIC = (
+    "Private data trained the initial weights, and epsilon does not cover what that reveals."
+)
 _OF_ANOTHER_RUN = "Not included: what another run spent on these weights"
 _CHOSEN = (
     "Settings were chosen using the private data, and epsilon does not cover what that reveals."
@@ -150,8 +153,11 @@ def _of_weights(ledger, where):
     """A sentence on weights from elsewhere, which points to what is known of them, or nothing."""
     foreign = [each for each in ledger.state.caveats if each.kind == "foreign_weights"]
     if not foreign:
+        used = ledger.state.declaration.initial_weights_used_private_data
         fresh = all(each.code != "initial_weights_not_fresh" for each in ledger.state.caveats)
-        return "" if fresh else f" {_NOT_FRESH}"
+        if used:
+            return f" {_NOT_PUBLIC}"
+        return "" if fresh or used is False else f" {_NOT_FRESH}"
     is_known = all(each.fields.get("epsilon") is not None for each in foreign)
     return f" {_OF_ANOTHER_RUN if is_known else _FROM_ELSEWHERE} ({where})."
 
@@ -324,13 +330,23 @@ def _relies_on(ledger, unit):
         settings += " (not declared by the data holder)" if used is None else " (as declared)"
     if "given_public_rows" in known:
         settings += "; public rows that are no one's private data"
-    if "initial_weights_not_fresh" in known:
-        settings += "; initial weights (not fresh) that were not trained on private data"
+    settings += _initial_weights(ledger, known)
     return (
         f"What it relies on: {drawn}a noise key that stays secret; "
         f"{manner_of(ledger).contribution} of each {unit.one} that depends on no other {unit.one} "
         f"{how}; {settings}; and correct software and hardware."
     )
+
+
+def _initial_weights(ledger, known):
+    """What a statement assumes of the weights that the run began with, or nothing."""
+    used = ledger.state.declaration.initial_weights_used_private_data
+    if used:
+        return "; that private data trained the initial weights is not covered"
+    if "initial_weights_not_fresh" not in known:
+        return ""
+    said = "not declared by the data holder" if used is None else "as declared"
+    return f"; initial weights (not fresh) that were not trained on private data ({said})"
 
 
 def _not_guaranteed(ledger):

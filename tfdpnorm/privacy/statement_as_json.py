@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tfdpnorm import arguments
 from tfdpnorm.privacy import statement_details, statement_mechanism
+from tfdpnorm.privacy.entries import ANSWERS
 from tfdpnorm.privacy.figures import Figures, person_figures
 from tfdpnorm.privacy.ledger import PrivacyLedger
 from tfdpnorm.privacy.software import software
@@ -57,7 +58,7 @@ def statement_json(ledger: PrivacyLedger, weights: str | None = None) -> dict[st
         "counted": counted(ledger),
         "search": None if state.search is None else state.search.entry(),
         "search_before": state.declaration.search,
-        "settings_used_private_data": state.declaration.settings_used_private_data,
+        **{name: getattr(state.declaration, name) for name in ANSWERS},
         "weights_from_elsewhere": list(state.sentences("foreign_weights")),
         "held_to_plan_because": list(state.sentences("held_to_plan")),
         "not_covered": list(state.sentences("not_covered")),

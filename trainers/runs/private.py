@@ -66,6 +66,7 @@ class PrivateRun(Run):
                 spec.contact,
                 spec.search,
                 settings_used_private_data=spec.settings_used_private_data,
+                initial_weights_used_private_data=spec.initial_weights_used_private_data,
             ),
         )
         if spec.physical_batch_size == AUTO:  # The record says how many.

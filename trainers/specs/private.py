@@ -259,6 +259,13 @@ class PrivateSpec(TrainingSpec):
         "runs on them does. Default: the statement says that this was not declared.",
         measured=False,
     )
+    initial_weights_used_private_data: bool | None = option(
+        None,
+        "For the privacy statement: whether private data trained the weights that the run begins "
+        "with. Default: of weights that are not fresh, the statement says that this was not "
+        "declared.",
+        measured=False,
+    )
 
     # --- halving of the learning rate where training makes no progress ---
     plateau: str = option(

@@ -61,7 +61,7 @@ SPECS = {
 NOT_MEASURED = (
     "physical_batch_size", "engine", "evaluations", "search", "reduced", "paper_value",
     "noise_generator",
-    "responsible", "contact", "settings_used_private_data",
+    "responsible", "contact", "settings_used_private_data", "initial_weights_used_private_data",
 )  # fmt: skip
 FIELDS = [(kind, field.name) for kind, s in SPECS.items() for field in dataclasses.fields(s)]
 
