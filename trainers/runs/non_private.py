@@ -7,6 +7,7 @@ import shutil
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm.keras_compat.models import sublayers
 from trainers.runs.build import build_network
 from trainers.runs.optimizers import make_optimizer, validation_callbacks
 from trainers.runs.skeleton import TEST_ROWS, Run, rounded, test_accuracies
@@ -35,6 +36,9 @@ class NonPrivateRun(Run):
         self._stddev = spec.weight_noise_stddev
         noise = {} if self._stddev is None else {"weight_noise_stddev": self._stddev}
         self.model = build_network(spec, data, **noise)
+        for layer in sublayers(self.model):
+            if isinstance(layer, keras.layers.BatchNormalization):
+                layer.momentum = spec.batch_norm_momentum
         self._updates = spec.updates(data.num_examples)
         self._epoch = min(self._updates, math.ceil(data.num_examples / spec.batch_size))
         self._epochs = math.ceil(self._updates / self._epoch)

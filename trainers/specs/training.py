@@ -183,6 +183,13 @@ class NonPrivateSpec(TrainingSpec):
         check=arguments.nonnegative,
         flag="stddev",
     )
+    batch_norm_momentum: float = option(
+        0.99,
+        "Share of its running averages that an update keeps, in batch normalisation; 0.9 is "
+        "PyTorch's default.",
+        check=arguments.decay,
+        only_if=when("norm", "batch"),
+    )
 
     def __post_init__(self):
         super().__post_init__()
