@@ -151,6 +151,21 @@ def test_public_rows_of_another_kind_but_one_scale_are_not():
         warn_of_other_scale(tf.constant([[0], [1]]), np.array([[5000]]))
 
 
+@pytest.mark.parametrize("pair", [(0, 1), (1, 0)])
+def test_images_with_and_without_negative_pixels_are_said(pair):
+    pixels = np.random.default_rng(0).random((9, 4, 4, 1))
+    images = (pixels, 2 * pixels - 1)
+    names = ("public", "private")
+    text = f"pixels of the {names[pair[1]]} images are negative, and none of the {names[pair[0]]}"
+    with pytest.warns(UserWarning, match=text):
+        warn_of_other_scale(*(images[i] for i in pair))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_of_other_scale(images[pair[0]], images[pair[0]])
+        dark = pixels - 0.05  # a few noisy pixels below black
+        warn_of_other_scale(pixels, dark)
+
+
 class TestUnscaledImages:
     """Whole numbers as images: what is said follows from dtypes and shapes alone."""
 

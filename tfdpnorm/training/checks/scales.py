@@ -90,6 +90,8 @@ def _root_mean_square(array):
 
 # Two sets of the same kind differ by less than this factor, pixels in 0..255 and 0..1 by more.
 _FACTOR = 20.0
+# More than this part of standardised numbers is negative.
+_PART = 0.1
 
 
 def warn_of_other_scale(public, private):
@@ -114,6 +116,17 @@ def warn_of_other_scale(public, private):
             f"The public rows are more than {_FACTOR:g} times {word} than the private ones (root "
             "mean square), as with 0..255 compared with 0..1: bring both to one scale. This "
             "message depends on the private data; keep it with them.",
+            PrivacyWarning,
+            stacklevel=level_of_caller(),
+        )
+    parts = [np.mean(t < 0) for t in (public, private)]
+    if private.ndim == 4 and min(parts) == 0 and max(parts) > _PART:
+        words = ("private", "public") if parts[0] == 0 else ("public", "private")
+        warnings.warn(
+            "Many pixels of the {} images are negative, and none of the {} ones, as with -1..1 "
+            "compared with 0..1: bring both to one range, synthetic ones by "
+            "tfdpnorm.data.SyntheticRows(value_range=(-1, 1)). This message depends on the "
+            "private data; keep it with them.".format(*words),
             PrivacyWarning,
             stacklevel=level_of_caller(),
         )
