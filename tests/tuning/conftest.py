@@ -6,16 +6,23 @@ import keras_tuner
 import numpy as np
 import pytest
 
-from tfdpnorm.privacy import PrivacyBudget, create_ledger, make_plan, reopen_ledger
+from tfdpnorm.privacy import (
+    PrivacyBudget,
+    create_ledger,
+    make_plan,
+    privacy_statement,
+    reopen_ledger,
+)
 from tfdpnorm.privacy.entries import Resume, Updates
 from tfdpnorm.privacy.selection import NumberOfRuns
+from tfdpnorm.privacy.statement_as_json import statement_json
 from tfdpnorm.tuning import PrivateHyperModel, PrivateRandomSearch
 
 EXAMPLES, STEPS = 100, 10
 
 
 class FakePrivate:
-    """What a search asks of a private model: a ledger, and predictions, right with some rate."""
+    """What a search asks of a private model: ledger, statement, predictions right by a rate."""
 
     def __init__(self, ledger, right):
         self.ledger, self._right = ledger, right
@@ -26,6 +33,12 @@ class FakePrivate:
 
     def rows_to_predict_at_once(self, x, batch_size):
         return batch_size
+
+    def privacy_statement(self):
+        return privacy_statement(self.ledger)
+
+    def privacy_statement_json(self):
+        return statement_json(self.ledger)
 
     def check_measured(self, validation):
         """Of real private models, see tests/training/callbacks."""

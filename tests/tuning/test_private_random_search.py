@@ -39,8 +39,12 @@ def test_the_winner_has_the_epsilon_of_the_search(tuner, run, draw, tmp_path):
     assert alone < ledger.epsilon() < made.search_plan.composed_epsilon(1e-5)
     text = privacy_statement(ledger)
     assert "the best of a random number of trials" in text
+    winner = tmp_path / FOLDER / "winner"
+    assert (winner / "privacy_statement.txt").read_text() == text + "\n"
+    assert json.loads((winner / "privacy_statement.json").read_text())["search"]
+    assert not list((tmp_path / FOLDER).glob("trial_*/run/privacy_statement*"))
     # Nothing that is released tells how many trials there were, or which one has won.
-    released = (tmp_path / FOLDER / "winner" / "ledger.jsonl").read_text()
+    released = (winner / "ledger.jsonl").read_text()
     assert "trial_" not in text + released and '"kind":"trial"' not in released
     scores = [trial.score for trial in made.get_best_trials(None)]
     assert scores == sorted(scores, reverse=True) and len(scores) == 5

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tfdpnorm import arguments
 from tfdpnorm.choices import SEARCH_DISTRIBUTIONS
 from tfdpnorm.errors import PrivacyError, PrivacyWarning
+from tfdpnorm.training.resume.run_folder import write_statement
 from tfdpnorm.tuning.private_tuner import PrivateTuner
 from tfdpnorm.tuning.trials import NOT_FOR_RELEASE, SCORE, RandomTrials
 
@@ -113,7 +114,7 @@ class PrivateRandomSearch(PrivateTuner):
         return [self.load_model(self._winner(num_models))]
 
     def load_model(self, trial: Any) -> PrivateModel:
-        """Returns the winner's `PrivateModel`.
+        """Returns the winner's `PrivateModel`, and writes its statement to `winner/`.
 
         Raises:
             ValueError: for another trial, which is not for release.
@@ -123,7 +124,9 @@ class PrivateRandomSearch(PrivateTuner):
                 "This is not the selected trial: the epsilon of the search covers the release of "
                 "the selected trial only. Use ComposedSearch to release all."
             )
-        return super().load_model(trial)
+        private = super().load_model(trial)
+        write_statement(self._folder.winner, private)
+        return private
 
     def get_best_hyperparameters(self, num_trials: int = 1) -> list[keras_tuner.HyperParameters]:
         """Returns those of the winner, in a list; raises as `get_best_models`."""
