@@ -13,6 +13,10 @@ noise of the whole training
 
 normalised gradients of one direction move the weights 0.8 S times as far as noise does. The rate
 grows with S up to S = 200.
+
+In a network without normalisation the vectors of an embedding, small at first, have to grow before
+the other layers see them, and noise in a vector is not noise in all texts. There the distance is
+that of all weights but embeddings.
 """
 
 from __future__ import annotations
@@ -24,7 +28,9 @@ import numpy as np
 from tensorflow import keras
 
 from tfdpnorm import arguments
+from tfdpnorm.keras_compat.models import sublayers
 from tfdpnorm.keras_compat.variables import trainable_variables
+from tfdpnorm.layers.weight_noise import NORMALIZATIONS
 
 if TYPE_CHECKING:
     from tfdpnorm.privacy.plan import PrivacyPlan
@@ -64,7 +70,7 @@ def suggested_rate(model: keras.Model, plan: PrivacyPlan, optimizer: str = "sgd"
             "Expected a plan with a finite l2_norm_clip, got inf: without clipping the rate "
             "depends on the gradients. Choose an optimizer with its rate."
         )
-    shapes = [tuple(variable.shape) for variable in trainable_variables(model)]
+    shapes = _that_noise_harms(model)
     numbers = _count(shapes)
     norm = math.sqrt(sum(_usual_squared_norm(shape) for shape in shapes))
     if not norm:
@@ -72,7 +78,7 @@ def suggested_rate(model: keras.Model, plan: PrivacyPlan, optimizer: str = "sgd"
             "The model has no kernels to train, or is not built. Build it, or choose an optimizer "
             "with its rate."
         )
-    signal = signal_to_noise(model, plan)
+    signal = _signal_to_noise(numbers, plan)
     moved = _BY_NOISE * norm
     if optimizer == "sgd":
         # A step of noise has the length rate * C / (1 - m) * z sqrt(d) / B, or sqrt(T) / S of it.
@@ -123,9 +129,24 @@ def signal_to_noise(model: keras.Model, plan: PrivacyPlan) -> float:
         A float, at most so large that the noise does not count any more.
     """
     shapes = [tuple(v.shape) for v in trainable_variables(model)] if model.built else []
-    noise = plan.gradient_noise_multiplier * math.sqrt(_count(shapes))
+    return _signal_to_noise(_count(shapes), plan)
+
+
+def _signal_to_noise(numbers, plan):
+    """S for so many trained weights."""
+    noise = plan.gradient_noise_multiplier * math.sqrt(numbers)
     signal = math.sqrt(plan.steps) * plan.expected_batch_size
     return _LARGEST_SIGNAL if noise * _LARGEST_SIGNAL <= signal else signal / noise
+
+
+def _that_noise_harms(model):
+    """The shapes of the weights whose distance limits the rate."""
+    variables, layers = trainable_variables(model), sublayers(model)
+    if not any(isinstance(layer, NORMALIZATIONS) for layer in layers):
+        tables = [layer for layer in layers if isinstance(layer, keras.layers.Embedding)]
+        left_out = {id(v) for layer in tables for v in trainable_variables(layer)}
+        variables = [v for v in variables if id(v) not in left_out] or variables
+    return [tuple(variable.shape) for variable in variables]
 
 
 def _count(shapes):
