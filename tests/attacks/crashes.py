@@ -6,7 +6,7 @@
 
 Each run is interrupted and resumed until it has ended: by SIGKILL, by Ctrl-C, by an exception in a
 callback, or by a full disk. A witness within the step writes down each noise before it is used:
-its key, its number, and the updates that the ledger's file had announced by then. No noise may be
+its words, its number, and the updates that the ledger's file had announced by then. No noise may be
 drawn that the file has not announced, none may be drawn twice, no run may make more updates than
 planned, and no crash may cost more than the updates between two checkpoints and an execution.
 """
@@ -36,7 +36,7 @@ from tests.attacks.killing import INTERRUPTIONS, Interrupted, Witness, kill_unti
 from tests.private_of import private_of
 from tfdpnorm.keras_compat.variables import KERAS_3
 from tfdpnorm.layers import PublicBatchNormalization
-from tfdpnorm.noise.gaussian import GaussianNoise
+from tfdpnorm.noise.words import OpenSSLWords, PhiloxWords
 from tfdpnorm.privacy import PrivacyBudget, read_ledger
 from tfdpnorm.training import PrivateValidation, WeightAverage
 
@@ -204,20 +204,26 @@ def _training(folder, case):
 
 @contextlib.contextmanager
 def _witnessed(witness, ledger_file):
-    """Has every noise written down before it is used: key, number, and what was announced then."""
-    real = GaussianNoise.noised
+    """Has every noise written down before it is used: words, number, and what was announced."""
 
-    def noised(self, sums, stddev, update):
-        def see(number, key):
-            name = hashlib.sha256(key).hexdigest()[:12]
-            witness.see(name, number, read_ledger(ledger_file).updates)
-            return number
+    def watched(real):
+        def drawn(self, purpose, place, shape):
+            def see(words, place):
+                name = hashlib.sha256(words).hexdigest()[:12]
+                witness.see(name, place[0], read_ledger(ledger_file).updates)
+                return words
 
-        key = self._words._keys[b"normals"]
-        update = tf.ensure_shape(tf.numpy_function(see, [update, key], tf.int64), [])
-        return real(self, sums, stddev, update)
+            words = real(self, purpose, place, shape)
+            if purpose != b"normals":
+                return words
+            return tf.ensure_shape(tf.numpy_function(see, [words, place], words.dtype), words.shape)
 
-    with mock.patch.object(GaussianNoise, "noised", noised):
+        return drawn
+
+    with contextlib.ExitStack() as patches:
+        for words in (OpenSSLWords, PhiloxWords):
+            of_class = mock.patch.object(words, "__call__", watched(words.__call__))
+            patches.enter_context(of_class)
         yield
 
 
@@ -323,7 +329,7 @@ def _outcome(folder, case):
         lost=lost,
         beyond_plan=max(len(seen), spent) > FLAGS.steps,
         uncounted=uncounted + max(0, len(seen) - spent),
-        used_twice=len(seen) - len({(key, number) for key, number, _ in seen}),
+        used_twice=len(seen) - len({words for words, *_ in seen}),
         costly=sum(updates > allowed for updates in lost),
     )
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.attacks.killing import Witness, kill_until_done
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def counting(folder, steps, pause):
