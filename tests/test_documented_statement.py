@@ -65,8 +65,9 @@ def test_the_table_of_epsilons():
         rate = stats.norm.cdf(stats.norm.ppf(0.01) + exact)
         assert float(found.split()[0]) / 100 == pytest.approx(rate, abs=0.0006)
         factor = float(odds.replace(",", "").replace(" million", "e6").split()[0])
-        assert factor == pytest.approx(math.exp(e), rel=0.005)
-        certain = 1 / (1 + math.exp(-e))
+        loss = exact**2 / 2 + exact * stats.norm.isf(1e-5)  # of results with this probability
+        assert factor == pytest.approx(math.exp(loss), rel=0.005)
+        certain = 1 / (1 + math.exp(-loss))
         assert float(sure.split()[0]) / 100 == pytest.approx(certain, abs=5e-4)
 
 

@@ -41,6 +41,14 @@ MUTANTS = (
         _TESTS,
     ),
     fault(
+        "odds-are-e-to-epsilon",
+        "tfdpnorm/privacy/profiles.py",
+        "losses = asked - np.log1p(-shares)",
+        "losses = np.where(shares < 1, asked, np.inf)",
+        "The factor by which odds change is exceeded with several times the probability stated.",
+        tests_in("tests/privacy/test_profiles.py", "test_the_loss_of_the_exact_profile"),
+    ),
+    fault(
         "private-validation-is-a-detail",
         _STATEMENT,
         'any(each.code == "acted_on_validation" for each in ledger.state.caveats)',

@@ -12,6 +12,7 @@ from tfdpnorm.privacy.composition import composed_profile
 from tfdpnorm.privacy.profiles import (
     epsilon_at,
     gaussian_mu,
+    loss_at,
     of_nothing,
     of_rdp,
     plus,
@@ -41,6 +42,24 @@ def best_rate(rate, mu):
 def test_true_positive_rates_of_the_exact_profile(mu, rate):
     found = true_positive_rate(gaussian(mu), rate)
     assert best_rate(rate, mu) <= found + 1e-12 and found <= 1.001 * best_rate(rate, mu)
+
+
+@each("mu", MUS)
+@each("probability", [1e-10, 1e-5, 0.1])
+def test_the_loss_of_the_exact_profile(mu, probability):
+    """Of the Gaussian mechanism it is normal, with mean mu^2 / 2 and standard deviation mu."""
+    exact = mu * mu / 2 + mu * stats.norm.isf(probability)
+    found = loss_at(gaussian(mu), probability)
+    # What the profile alone bounds is a little more.
+    assert exact <= found <= exact + 0.6 * mu
+    assert epsilon_at(gaussian(mu), probability) < exact
+
+
+def test_the_loss_of_a_profile_that_bounds_none():
+    assert loss_at(of_nothing, 1e-5) == 0
+    assert loss_at(lambda epsilons: np.full(len(epsilons), 1e-5), 1e-5) == math.inf
+    always = loss_at(lambda epsilons: np.full(len(epsilons), 0.5e-5), 1e-5)
+    assert always == pytest.approx(math.log(2))  # at epsilon 0
 
 
 @each("mu", MUS)

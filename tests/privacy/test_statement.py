@@ -2,6 +2,7 @@
 
 import hashlib
 import inspect
+import math
 import re
 from decimal import Decimal
 
@@ -194,8 +195,9 @@ def test_the_summary_in_ten_lines():
     percent = [float(x) / 100 for x in re.findall(r"at most ([\d.]+) %", lines[1])]
     exact = (figures.certainty, *figures.true_positive_rates.values())
     assert all(e <= p <= 1.01 * e for e, p in zip(exact, percent, strict=True))
-    odds = float(re.search(r"e\^epsilon = ([\d.]+)", lines[1])[1])
+    odds = float(re.search(r"a factor of at most ([\d.]+)\. ", lines[1])[1])
     assert figures.odds <= odds <= 1.01 * figures.odds
+    assert math.exp(figures.epsilon) < figures.odds < 1.5 * math.exp(figures.epsilon)
     mu = float(re.search(r"mu = ([\d.]+)\.$", lines[1])[1])
     assert figures.mu <= mu <= 1.01 * figures.mu
     assert ledger.run_id in lines[8] and "ab" * 32 in lines[8]

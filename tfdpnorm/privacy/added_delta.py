@@ -67,8 +67,8 @@ def too_much(added, epsilon, delta):
     text = delta_text(delta)
     return (
         f"at epsilon = {ceil_text(epsilon)}, what rounding and large batches can add to delta = "
-        f"{text} is {ceil_text(added, 2)}, more than a tenth of it, so that delta does not "
-        "bound how often the guarantee fails"
+        f"{text} is {ceil_text(added, 2)}, more than a tenth of it, so that this delta does not "
+        "hold"
     )
 
 

@@ -36,15 +36,19 @@ class Figures:
             computed = epsilons.person_epsilon(self._state, rows)
         self.added = added_to_delta(ledger, computed)
 
-    @property
+    @functools.cached_property
     def odds(self):
-        """By which factor the odds that it was used can change, up to a failure of delta."""
-        return math.exp(min(self.epsilon, _LARGEST))
+        """The factor that odds change by at most, but with a probability of delta; maybe infinite.
+
+        More than exp(epsilon): epsilon is exceeded with a probability of more than delta.
+        """
+        loss = profiles.loss_at(self._profile, self.delta)
+        return math.exp(loss) if loss < _LARGEST else math.inf
 
     @property
     def certainty(self):
-        """How sure an attacker with even odds beforehand can become, up to that failure."""
-        return self.odds / (1 + self.odds)
+        """How sure an attacker with even odds can become, but with that probability."""
+        return 1 / (1 + 1 / self.odds)
 
     @functools.cached_property
     def true_positive_rates(self):

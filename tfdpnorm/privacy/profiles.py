@@ -110,6 +110,32 @@ def true_positive_rate(profile, false_positive_rate):
     return float(_true_positive_rates(profile, np.array([rate]))[0])
 
 
+def loss_at(profile, probability):
+    """A number that the privacy loss exceeds with at most that probability, close to the least.
+
+    The loss is the logarithm of the factor by which a result changes the odds. A profile bounds it,
+    but not by delta at epsilon: at each epsilon, delta is the mean of 1 - exp(epsilon - loss) where
+    that is positive, so at least 1 - exp(epsilon - t) times the probability of a loss above t.
+
+    Args:
+        profile: A profile.
+        probability: In (0, 1).
+
+    Returns:
+        A float >= 0; infinite if the profile bounds no loss so.
+    """
+    probability = arguments.open_unit("probability", probability)
+    asked = np.append(0.0, np.geomspace(1e-4, _LARGEST, 400))
+    for _ in range(_ROUNDS):
+        shares = np.minimum(profile(asked) / probability, 1.0)
+        with np.errstate(divide="ignore"):
+            losses = asked - np.log1p(-shares)
+        best = int(np.argmin(losses))
+        around = np.clip([best - 1, best + 1], 0, len(asked) - 1)
+        asked = np.union1d(np.linspace(*asked[around], 200), asked[best])
+    return float(losses.min())
+
+
 def gaussian_mu(profile):
     """A mu such that no attack does better than on the Gaussian mechanism with that mu.
 

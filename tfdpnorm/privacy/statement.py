@@ -214,13 +214,13 @@ def _meaning(figures, unit):
     return (
         "What it means: an attacker who first believes with 50 % certainty that a given "
         f"{unit.one} is in the training data can become at most {percent(figures.certainty)} "
-        "certain of it, and one who is more certain at first can become more so. The odds change "
-        f"by a factor of at most e^epsilon = {ceil_text(figures.odds, 3)}, except with a "
+        "certain of it, and one who is more certain at first can become more so: the odds change "
+        f"by a factor of at most {ceil_text(figures.odds, 3)}. Results that allow more have a "
         f"probability of at most {_one_in(figures.delta)}. An attack with false "
         f"positives for 1 % of the {unit.many} outside the data identifies at most "
         f"{percent(rates[0.01])} of those inside; with 0.1 %, at most {percent(rates[0.001])}. For "
-        "experts: attacks do no better than against Gaussian differential privacy with mu = "
-        f"{ceil_text(figures.mu, 3)}."
+        "experts: attacks with 0.1 % to 99.9 % of false positives do no better than against "
+        f"Gaussian differential privacy with mu = {ceil_text(figures.mu, 3)}."
     )
 
 
@@ -257,7 +257,7 @@ def _who(ledger, unit, person, released):
     return (
         f"{whom}; and any person who owns {at_most(rows)} of them, with epsilon = "
         f"{ceil_text(person.epsilon)} (rounded up) at the same delta: a certainty of "
-        f"50 % becomes at most {percent(person.certainty)}, an attack with 1 % false positives "
+        f"50 % becomes at most {percent(person.certainty)}, but for the same probability, an attack with 1 % false positives "
         f"identifies at most {percent(person.true_positive_rates[0.01])} of such persons, and mu = "
         f"{ceil_text(person.mu, 3)}."
     )
