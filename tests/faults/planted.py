@@ -136,7 +136,7 @@ def views_one_by_one():
 @contextlib.contextmanager
 def actual_lot_size():
     """Sums are divided by the number of examples in the lot, in place of the expected one."""
-    clipped, private = Update.clipped, Update.private
+    clipped, noised = Update.clipped, Update.noised
 
     def counting(self, lot, **options):
         self.size = tf.maximum(tf.reduce_sum(lot.mask), 1.0)
@@ -144,11 +144,11 @@ def actual_lot_size():
 
     def divided(self, clipped, noise, update):
         factor = self._plan.expected_batch_size / self.size
-        return [g * tf.cast(factor, g.dtype) for g in private(self, clipped, noise, update)]
+        return [g * tf.cast(factor, g.dtype) for g in noised(self, clipped, noise, update)]
 
     with (
         mock.patch.object(Update, "clipped", counting),
-        mock.patch.object(Update, "private", divided),
+        mock.patch.object(Update, "noised", divided),
     ):
         yield
 
