@@ -36,6 +36,7 @@ define FUNCTIONS
 given='$(PYTHON)'
 locked='$(LOCKED)'
 venv='$(VENV)'
+or_else=', or give VENV=another-folder'
 show_version='import sys; print("%d.%d.%d" % sys.version_info[:3])'
 show_stack='import platform; from importlib.metadata import version
 print("Python %s, TensorFlow %s, Keras %s" % (platform.python_version(), version("tensorflow"), version("keras")))'
@@ -94,8 +95,15 @@ packages_stamp() {
 }
 checkout_stamp() { cat setup.py pyproject.toml tfdpnorm/_version.py | cksum; }
 
-# prepare: create or update the environment; do nothing if it is up to date. The stamps are written last,
-# so that an interrupted or failed installation starts again from nothing.
+# check_ours: fail, with a sentence, if there is something at $$venv that no target made.
+check_ours() {
+    if [ -e "$$venv"/packages.stamp ] || ! [ -e "$$venv" ]; then return 0; fi
+    echo "$$venv is there, but make did not make it (it has no packages.stamp): move it away$$or_else." >&2
+    return 1
+}
+
+# prepare: create or update the environment; do nothing if it is up to date. packages.stamp is empty until
+# all is installed, so that an interrupted or failed installation starts again from nothing.
 prepare() {
     current=$$("$$venv"/bin/python -c "$$show_version" 2>/dev/null) || current=
     if [ -n "$$current" ] && [ -n "$$given" ]; then
@@ -104,8 +112,9 @@ prepare() {
     fi
     if [ -z "$$current" ] ||
         [ "$$(cat "$$venv"/packages.stamp 2>/dev/null)" != "$$(packages_stamp "$$current")" ]; then
-        pick_python || return 1
+        check_ours && pick_python || return 1
         rm -rf "$$venv" || return 1
+        mkdir -p "$$venv" && : >"$$venv"/packages.stamp || return 1
         install_packages || { echo "The installation did not finish; the next make starts it anew." >&2; return 1; }
         packages_stamp "$$version" >"$$venv"/packages.stamp
     fi
@@ -122,14 +131,14 @@ install_packages() {
     "$$py" -m venv "$$venv" || return 1
     if [ "$$locked" = yes ]; then
         from=$$(lock "$$version")
-        echo "Installing the versions of $$from into $$venv (Python $$version); this takes about a minute."
+        echo "Installing the versions of $$from into $$venv (Python $$version); this takes a few minutes."
         # Build tools first, with what they need: packages without a wheel need them. They are
         # pinned like the rest.
         awk '/^[a-z0-9]/ { keep = /^(packaging|setuptools|wheel)==/ } keep' "$$from" >"$$venv"/build.txt || return 1
         pip install --require-hashes -r "$$venv"/build.txt || return 1
         pip install --require-hashes --no-build-isolation -r "$$from"
     else
-        echo "Installing what setup.py asks for into $$venv (Python $$version, no lock); this takes some minutes."
+        echo "Installing what setup.py asks for into $$venv (Python $$version, no lock); this takes a few minutes."
         pip install -e '.[dev]'
     fi
 }
@@ -157,7 +166,7 @@ test: env ## run the tests that are not slow
 
 env-second: ## create or update the environment of the second stack
 	@eval "$$SHELL_FUNCTIONS"; pick_python "3.12 3.13" || exit 1; \
-	venv=.venv-$$(tag "$$version"); given=$$py; prepare
+	venv=.venv-$$(tag "$$version"); given=$$py; or_else=; prepare
 
 test-second: env-second ## run the tests that are not slow on a Python 3.12 or 3.13
 	@eval "$$SHELL_FUNCTIONS"; pick_python "3.12 3.13" || exit 1; \
@@ -232,6 +241,7 @@ lock: ## write requirements/*.lock from setup.py
 	    cp "$$scratch/new.lock" $$out || exit 1; \
 	done
 
-clean: ## remove .venv, caches and build files; keep outputs/ and results/
-	@rm -rf .venv .venv-py31[23] .venv-pydoclint build dist docs/generated *.egg-info .pytest_cache .ruff_cache .hypothesis
+clean: ## remove the environments that make made, caches and build files; keep outputs/ and results/
+	@for made in .venv .venv-py31[23]; do if [ -e "$$made"/packages.stamp ]; then rm -rf "$$made"; fi; done
+	@rm -rf .venv-pydoclint build dist docs/generated *.egg-info .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

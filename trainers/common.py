@@ -1,6 +1,7 @@
 """The flags of all training programs, and the way from flags to a run."""
 
 import functools
+import logging as standard_logging
 import os
 import sys
 
@@ -202,6 +203,7 @@ def run_app(main, spec=None, **usual):
         # absl has set INFO by now. Not which files TFDS reads, unless --verbosity asks for it.
         if not FLAGS["verbosity"].present:
             logging.set_verbosity(logging.WARNING)
+        standard_logging.getLogger("tensorflow").addFilter(_says_more_than_slow_callbacks)
         try:
             if len(argv) > 1:
                 raise ValueError(f"Expected --flag=value only, got {argv[1:]}. See --help.")
@@ -215,6 +217,14 @@ def run_app(main, spec=None, **usual):
     if spec is not None:
         show_if_help_is_asked(spec, usual)
     app.run(guarded)
+
+
+def _says_more_than_slow_callbacks(record):
+    """Whether a log record is not Keras 2's "Check your callbacks": users of programs have none.
+
+    Those of the programs test the network meanwhile, which may well take longer than a batch.
+    """
+    return "is slow compared to the batch time" not in record.getMessage()
 
 
 def _is_mistake(error):

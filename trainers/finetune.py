@@ -43,6 +43,7 @@ def define_flags():
         },
     )
     common.define_private_run_flags()
+    FLAGS["save_model"].help = "Not supported here: --export_dir writes the model."
 
 
 def spec():

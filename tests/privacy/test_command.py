@@ -116,12 +116,26 @@ def test_zero_noise_prints_infinity_in_valid_json(capsys, flag):
     (line,) = run(capsys, "--steps=5", flag, "--json")
     record = json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     assert record["epsilon"] == "inf" and record["noise_multiplier"] == 0
-    assert "inf" in run(capsys, "--steps=5", flag)[0]
+    said = run(capsys, "--steps=5", flag)
+    assert "inf" in said[0]
+    assert said[-1] == "NO GUARANTEE: no epsilon is finite. Give more noise."
+    compared = run(capsys, "--steps=5", flag, "--accountant=all")
+    assert sum("NO GUARANTEE" in line for line in compared) == 4
 
 
-def test_a_large_delta_warns_on_standard_error(capsys):
-    main([*SIZES[:2], "--delta=1e-3", "--steps=5", "--noise_multiplier=1"])
-    assert "choose a smaller delta" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("sizes", "delta", "bound"),
+    [
+        (SIZES[:2], "1e-3", "="),
+        (["--sampling_rate=0.01"], "0.5", ", which is at most sampling_rate=0.01:"),
+    ],
+)
+def test_a_large_delta_warns_on_standard_error(capsys, sizes, delta, bound):
+    main([*sizes, f"--delta={delta}", "--steps=5", "--noise_multiplier=1"])
+    error = capsys.readouterr().err
+    assert f"is not below 1 / num_examples{bound}" in error and "Choose a smaller delta" in error
+    main([*sizes, "--delta=1e-6", "--steps=5", "--noise_multiplier=1"])
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

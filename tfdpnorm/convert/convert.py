@@ -21,7 +21,12 @@ from tfdpnorm.independence.examples import input_specs
 from tfdpnorm.keras_compat.exchange import cloned, copy_state, fresh_copy
 from tfdpnorm.keras_compat.graphs import check_runs_eagerly, traced
 from tfdpnorm.keras_compat.models import check_made_by_configs, is_made_of_layers, sublayers
-from tfdpnorm.keras_compat.saving import CLASSES_OF_KERAS_2, check_keras_of_file, revived_classes
+from tfdpnorm.keras_compat.saving import (
+    CLASSES_OF_KERAS_2,
+    check_keras_of_file,
+    configs_of_keras_2,
+    revived_classes,
+)
 from tfdpnorm.keras_compat.variables import KERAS_3
 from tfdpnorm.layers import PublicMomentsLayer, PublicStatistics, record_pass
 from tfdpnorm.privacy.metadata import read_metadata
@@ -72,7 +77,8 @@ def load_model(
         )
     try:
         known = {**CLASSES_OF_KERAS_2, **(custom_objects or {})}
-        loaded = keras.models.load_model(path, compile=False, custom_objects=known)
+        with configs_of_keras_2():
+            loaded = keras.models.load_model(path, compile=False, custom_objects=known)
     except Exception as error:  # of any kind: h5py, zip and Keras have their own
         check_keras_of_file(path)
         raise ValueError(

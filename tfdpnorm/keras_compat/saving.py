@@ -27,6 +27,39 @@ if KERAS_3:
 # Classes that a `.keras` file of Keras 2 names with a module that Keras 3 does not have.
 CLASSES_OF_KERAS_2 = {"Functional": Functional} if KERAS_3 else {}
 
+# Layers whose configs by Keras 2 have entries without effect that Keras 3 rejects: `groups`, which
+# is 1, and in separable convolutions the settings of a kernel that they do not have.
+_WITH_GROUPS = ("DepthwiseConv1D", "DepthwiseConv2D", "SeparableConv1D", "SeparableConv2D")
+_WITH_GROUPS += ("Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose")
+_OF_NO_KERNEL = {f"kernel_{setting}" for setting in ("initializer", "regularizer", "constraint")}
+
+
+@contextlib.contextmanager
+def configs_of_keras_2():
+    """While this lasts, convolutions of Keras 3 are also made of configs by Keras 2."""
+    classes = [getattr(keras.layers, name) for name in _WITH_GROUPS] if KERAS_3 else []
+    for cls in classes:
+        cls.from_config = _from_either_config(cls)
+    try:
+        yield
+    finally:
+        for cls in classes:
+            del cls.from_config  # Keras has it in their base class.
+
+
+def _from_either_config(owner):
+    unknown = _OF_NO_KERNEL if owner.__name__.startswith("Separable") else set()
+
+    def from_config(cls, config):
+        known = {
+            name: value
+            for name, value in config.items()
+            if name not in unknown and (name, value) != ("groups", 1)
+        }
+        return super(owner, cls).from_config(known)
+
+    return classmethod(from_config)
+
 
 def check_keras_of_file(path):
     """Rejects a `.keras` file that a later Keras wrote; Keras 3 loads those of Keras 2.

@@ -401,12 +401,7 @@ def _of_settings(flags, program):
             )
     sampling_rate, steps = _lots(flags)
     records, lacking = (_compared if compares else _computed)(flags, sampling_rate, steps)
-    if flags.num_examples is not None and flags.delta >= 1 / flags.num_examples:
-        print(
-            f"{program}: warning: delta={flags.delta:g} is not below 1 / num_examples="
-            f"{1 / flags.num_examples:g}; choose a smaller delta.",
-            file=sys.stderr,
-        )
+    _warn_of_delta(flags, sampling_rate, program)
     if flags.json:
         return [json.dumps(record) for record in (*records, *lacking)]
     if compares:
@@ -415,7 +410,23 @@ def _of_settings(flags, program):
         "Holds for Poisson-sampled batches. Neighbours: add or remove one example "
         "(add_or_remove_one)."
     )
+    if all(record["epsilon"] == "inf" for record in records):
+        last = "NO GUARANTEE: no epsilon is finite. Give more noise."
     return [*map(_sentence, records), *map(_lack, lacking), last]
+
+
+def _warn_of_delta(flags, sampling_rate, program):
+    """Warns of a delta that allows publishing a whole example."""
+    if flags.num_examples is not None:
+        bound, said = 1 / flags.num_examples, f"={1 / flags.num_examples:g}"
+    else:  # A batch has one example on average, or more.
+        bound, said = sampling_rate, f", which is at most sampling_rate={sampling_rate:g}"
+    if flags.delta >= bound:
+        print(
+            f"{program}: warning: delta={flags.delta:g} is not below 1 / num_examples{said}: such "
+            "a guarantee allows publishing a whole example. Choose a smaller delta.",
+            file=sys.stderr,
+        )
 
 
 def _lots(flags):
@@ -565,6 +576,8 @@ def _table(records):
 
 
 def _why_not(record):
+    if record["claimed_epsilon"] == "inf":
+        return f"NO GUARANTEE: {record['no_guarantee_because']}"
     verdict = "pld has no value"
     if record["pld_epsilon"] is not None:
         claimed, certified = float(record["claimed_epsilon"]), float(record["pld_epsilon"])

@@ -33,7 +33,7 @@ class Stated:
         adjacency: One of `ADJACENCIES`.
         noise_multiplier: Standard deviation of the noise over the clipping norm.
         epsilon: What the accountant says, perhaps infinite. No guarantee unless `holds`.
-        holds: Whether its derivation is sound here.
+        holds: Whether its derivation is sound here, and the epsilon finite.
         because: Why not, a sentence; "" where it holds.
     """
 
@@ -82,6 +82,8 @@ def stated(
             )
         elif accountant == "ac" and not advanced_composition.holds(*settings):
             because = "the Gaussian theorem needs an epsilon below 1 in each update"
+    if math.isinf(epsilon):
+        because = because or "no epsilon is finite"
     return Stated(accountant, adjacency, float(noise), epsilon, not because, because)
 
 

@@ -3,6 +3,7 @@
 import csv
 import pathlib
 import re
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -11,11 +12,12 @@ import tensorflow as tf
 from tfdpnorm import files
 from tfdpnorm.data.examples import Examples
 from tfdpnorm.data.image_folder import IMAGE_ENDINGS, subfolder_names
-from tfdpnorm.data.public import match_images
+from tfdpnorm.data.public import match_images, unlike_public
 from trainers.data.catalogue import files_at, known_names
 from trainers.data.sources import load_examples
 
 _COLUMNS = ("image", "label", "split")
+_NAMED = 10  # of broken images
 
 
 def load_labelled(name, split, data_dir=None, *, image_size=None, person_feature=None):
@@ -49,8 +51,9 @@ def load_labelled(name, split, data_dir=None, *, image_size=None, person_feature
     """
     if name in known_names():
         return load_examples(name, split, data_dir)
-    chosen, classes, persons = _listed(files_at(name), split, person_feature)
-    x = _read([image.file for image in chosen], image_size)
+    listed = _listed(files_at(name), person_feature)
+    chosen, classes, persons = _chosen(listed, files_at(name), split, person_feature)
+    x = _read(chosen, listed, image_size)
     y = np.array([classes.index(image.label) for image in chosen], np.int32)
     return Examples(
         pathlib.Path(name).stem,
@@ -81,8 +84,25 @@ def sizes_of(name, split, *, image_size=None, person_feature=None):
     Raises:
         ValueError: as `load_labelled`.
     """
-    chosen, classes, persons = _listed(files_at(name), split, person_feature)
-    return len(chosen), _image(chosen[0].file, image_size).shape, len(classes), persons
+    listed = _listed(files_at(name), person_feature)
+    chosen, classes, persons = _chosen(listed, files_at(name), split, person_feature)
+    return len(chosen), _read(chosen[:1], listed, image_size).shape[1:], len(classes), persons
+
+
+def warn_of_trained_on(tested, trained):
+    """Warns of images to test on that are also trained on, pixel by pixel.
+
+    Args:
+        tested: `Examples`.
+        trained: `Examples` of the same shape.
+    """
+    count = np.count_nonzero(~unlike_public(tested.x, trained.x))
+    if count:
+        warnings.warn(
+            f"{count} of {len(tested.x)} test images equal training images: test accuracies will "
+            "be too high. Remove these images from one of the two.",
+            stacklevel=2,
+        )
 
 
 class _Listed(NamedTuple):
@@ -94,9 +114,13 @@ class _Listed(NamedTuple):
     person: str | None
 
 
-def _listed(path, split, person_feature):
+def _listed(path, person_feature):
+    """List of the images of both splits."""
+    return (_in_folder if path.is_dir() else _in_csv)(path, person_feature)
+
+
+def _chosen(listed, path, split, person_feature):
     """Triple: the images of a split, the names of all classes, sorted, and whose the images are."""
-    listed = (_in_folder if path.is_dir() else _in_csv)(path, person_feature)
     classes = sorted({image.label for image in listed})
     chosen = [image for image in listed if image.split == split]
     if not chosen or len(classes) < 2:
@@ -135,6 +159,7 @@ def _in_folder(folder, person_feature):
         for file in sorted(f for below in below_class for f in folder.glob(f"{split}/*/{below}"))
         if file.suffix.lower() in IMAGE_ENDINGS
     ]
+    _warn_of_ignored(folder, files)
     below = [file.relative_to(folder).parts[:-1] for file in files]
     persons = [None] * len(files)
     if person_feature is not None:
@@ -143,6 +168,25 @@ def _in_folder(folder, person_feature):
         _Listed(split, file, label, person)
         for file, (split, label, *_), person in zip(files, below, persons, strict=True)
     ]
+
+
+def _warn_of_ignored(folder, images):
+    """Warns of what is not used; files by their names alone, since folders may name persons."""
+    there = [path for split in ("train", "test") for path in (folder / split).rglob("*")]
+    used = {*images, *(above for image in images for above in image.parents)}
+    unused = [path.relative_to(folder) for path in sorted(there) if path not in used]
+    files = [path.name for path in unused if (folder / path).is_file()]
+    empty = [path for path in unused if len(path.parts) == 2 and (folder / path).is_dir()]
+    ignored = [
+        f"{len(found)} {kind}, such as {found[0]}"
+        for kind, found in (
+            ("file(s) that are no images in the folder of a class", files),
+            ("folder(s) of classes without images", empty),
+        )
+        if found
+    ]
+    if ignored:
+        warnings.warn(f"Ignored in {folder}: {'; '.join(ignored)}.", stacklevel=2)
 
 
 def _in_csv(path, person_feature):
@@ -177,8 +221,12 @@ def _row(path, line, row, columns):
     return _Listed(row["split"], path.parent / row["image"], row["label"], person)
 
 
-def _read(paths, image_size):
-    images = [_image(path, image_size) for path in paths]
+def _read(chosen, listed, image_size):
+    """Array of the chosen images; where one is broken, the error names all that are listed."""
+    try:
+        images = [_image(image.file, image_size) for image in chosen]
+    except _BrokenImageError:
+        raise ValueError(_all_broken(listed)) from None
     sizes = {image.shape for image in images}
     if len(sizes) > 1:
         raise ValueError(
@@ -188,17 +236,36 @@ def _read(paths, image_size):
     return np.stack(images)
 
 
+class _BrokenImageError(Exception):
+    """A file that cannot be read as an image; the text says which, and why."""
+
+
+def _all_broken(listed):
+    broken = []
+    for image in listed:
+        try:
+            _pixels(image.file)
+        except _BrokenImageError as error:
+            broken.append(str(error))
+    more = f"; and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
+    return (
+        f"Expected images in all {len(listed)} files, got {len(broken)} that cannot be read: "
+        f"{'; '.join(broken[:_NAMED])}{more}. Repair or remove them."
+    )
+
+
 def _image(path, image_size):
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise ValueError(f"Cannot read the image {path}: {files.reason(error)}.") from None
-    try:
-        pixels = tf.io.decode_image(content, 3, expand_animations=False).numpy()
-    except tf.errors.OpError as error:
-        why = re.sub(r"\{\{.*?\}\} *|\.? *\[Op:.*", "", error.message)  # where in TensorFlow
-        raise ValueError(f"Expected an image in {path}, got: {why}.") from None
-    image = np.divide(pixels, np.float32(255), dtype=np.float32)
+    image = np.divide(_pixels(path), np.float32(255), dtype=np.float32)
     if image_size is None:
         return image
     return match_images(image[np.newaxis], (image_size, image_size, 3))[0]
+
+
+def _pixels(path):
+    try:
+        return tf.io.decode_image(path.read_bytes(), 3, expand_animations=False).numpy()
+    except OSError as error:
+        raise _BrokenImageError(f"{path} ({files.reason(error)})") from None
+    except tf.errors.OpError as error:
+        why = re.sub(r"\{\{.*?\}\} *|\.? *\[Op:.*", "", error.message)  # where in TensorFlow
+        raise _BrokenImageError(f"{path} ({why.rstrip('.')})") from None

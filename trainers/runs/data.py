@@ -23,7 +23,7 @@ from tfdpnorm.data.examples import Examples
 from tfdpnorm.data.synthetic import is_synthetic
 from tfdpnorm.privacy.persons import check_rows_per_person
 from trainers.data.catalogue import known_names
-from trainers.data.images import load_labelled
+from trainers.data.images import load_labelled, warn_of_trained_on
 from trainers.data.sources import load_examples
 from trainers.runs.build import plan_of
 from trainers.runs.pretraining import frozen_features
@@ -110,6 +110,8 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
         load = functools.partial(load_public, person_feature=spec.person_feature)
     chosen = choose(spec, load, load_public, data_dir)
     train, test, looked_at = chosen.train, chosen.test, chosen.looked_at
+    if is_imported and spec.dataset not in known_names():
+        warn_of_trained_on(test, train)
     if is_imported or is_pretrained(spec):
         # Before hours of features are computed.
         plan_of(spec, len(train) if spec.most_per_person is None else train.num_persons)

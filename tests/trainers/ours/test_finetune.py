@@ -254,6 +254,22 @@ def test_images_of_a_person_share_one_part_of_the_data(tmp_path, model_path):
     assert [len(side) for side in sides] == [5, 3, 4] and len(set.union(*sides)) == 12
 
 
+def test_images_that_are_tested_and_trained_on_are_warned_of(tmp_path, model_path):
+    pixels = np.random.default_rng(3).integers(0, 256, (24, 8, 8, 1)).astype(np.uint8)
+    names = [f"train/{'ab'[i % 2]}/{i}.png" for i in range(20)]
+    names += [f"test/{'ab'[i % 2]}/{i}.png" for i in range(4)]
+    pixels[21] = pixels[3]
+    for name, image in zip(names, pixels, strict=True):
+        (tmp_path / "set" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "set" / name).write_bytes(tf.io.encode_png(image).numpy())
+    spec = small_spec(model_path, trainable="all", expected_batch_size=2)
+    spec = dataclasses.replace(
+        spec, dataset=str(tmp_path / "set"), public_dataset="synthetic:shapes"
+    )
+    with pytest.warns(UserWarning, match="^1 of 4 test images equal training images"):
+        data.load_experiment_data(spec, cache_dir=tmp_path / "cache")
+
+
 @pytest.mark.parametrize(
     "settings, message",
     [

@@ -284,7 +284,7 @@ def test_each_mistake_gives_one_line(main, tmp_path):
         ("--model=any.keras --image_size=2", "Model .* does not accept rows"),
         ("--dataset=columns.csv", "The file .* has no column named split"),
         ("--dataset=short.csv", "Line 2 of .* has no split"),
-        ("--dataset=files.csv", "Cannot read the image .*x.png: Is a directory"),
+        ("--dataset=files.csv", r"Expected images in all 3 .* got 3 .*x.png \(Is a directory\);"),
         ("--dataset=nothing", "Expected dataset to be one of"),
         ("--trainable=last:999", "Expected trainable to be last:3 or less, got last:999"),
         ("--epsilon=-1", "Expected epsilon > 0"),

@@ -55,3 +55,7 @@ def test_given_values_are_not_shown_as_defaults():
 def test_wrong_flags_do_not_hide_the_help():
     text = help_of("davody_dp", "--dataset=cifar10", "--model=bilstm", "--epsilon=1")
     assert "--expected_batch_size" in text and "flags:" in text
+
+
+def test_the_help_of_finetune_says_what_writes_the_model():
+    assert "--save_model: Not supported here: --export_dir writes the model." in help_of("finetune")

@@ -73,10 +73,7 @@ def save_checkpoint(path, updates, tail, model, variables, *, callbacks, physica
         shutil.rmtree(replaced, ignore_errors=True)
     except (OSError, tf.errors.OpError) as error:
         shutil.rmtree(partial, ignore_errors=True)
-        raise OSError(
-            f"Cannot write a checkpoint to {final}: {files.reason(error)}. The previous checkpoint "
-            "and the ledger are intact: repair the folder, then resume with resume=True (--resume)."
-        ) from error
+        raise OSError(f"Cannot write a checkpoint to {final}: {files.reason(error)}.") from error
     for old in checkpoint_folders(path)[_KEPT:]:
         shutil.rmtree(old, ignore_errors=True)
     return state

@@ -146,17 +146,20 @@ class RunFolder:
             physical_batch_size: As for `checkpoints.save_checkpoint`.
 
         Raises:
-            OSError: if it cannot be written; then the last checkpoint is still there.
+            OSError: if it cannot be written; it says what the folder still has.
         """
-        self.checkpoint = checkpoints.save_checkpoint(
-            self.path,
-            self.ledger.state.position,
-            self.ledger.file.tail,
-            model,
-            variables,
-            callbacks=callbacks,
-            physical_batch_size=physical_batch_size,
-        )
+        try:
+            self.checkpoint = checkpoints.save_checkpoint(
+                self.path,
+                self.ledger.state.position,
+                self.ledger.file.tail,
+                model,
+                variables,
+                callbacks=callbacks,
+                physical_batch_size=physical_batch_size,
+            )
+        except OSError as error:
+            raise OSError(f"{error} {self._what_is_left()}") from error
 
     def restore(self, variables: Any) -> list[str]:
         """Gives variables the values of `checkpoint`, but not those that it has no like of.
@@ -187,6 +190,27 @@ class RunFolder:
                 )
         checkpoints.restore_weights(self.path, self.checkpoint, model)
 
+    def _what_is_left(self):
+        """What a checkpoint that failed has left in the folder, and what to do, in words."""
+        if not (self.path / LEDGER).exists():
+            return (
+                f"The {LEDGER} is gone as well: this run cannot be resumed. It has spent "
+                f"{self._spent()}, which adds up with that of other runs on the same data."
+            )
+        state, damaged = checkpoints.last_whole_state(self.path)
+        how = "repair the folder, then resume with resume=True (--resume)."
+        if state is not None:
+            return f"The checkpoint of update {state['updates']} and the ledger are intact: {how}"
+        if self.ledger.updates == 0 and not damaged:
+            return f"It is the first one, and no update is spent: {how}"
+        return (
+            f"There is no intact checkpoint before it: this run cannot be resumed. Its {LEDGER} "
+            f"counts {self._spent()}."
+        )
+
+    def _spent(self):
+        return f"{self.ledger.updates} updates (epsilon {ceil_text(self.ledger.epsilon())})"
+
     def _last_whole(self):
         """The state of the newest checkpoint that is whole."""
         state, damaged = checkpoints.last_whole_state(self.path)
@@ -195,10 +219,9 @@ class RunFolder:
         if self.ledger.updates == 0 and not damaged:
             return None  # The run died before its first checkpoint, hence before its first update.
         raise PrivacyError(
-            f"There is no intact checkpoint in {self.path}, whose ledger counts "
-            f"{self.ledger.updates} updates (epsilon {ceil_text(self.ledger.epsilon())}). Found: "
-            f"{', '.join(damaged) or 'none'}. Restore it from a copy, or name another run_dir; the "
-            "epsilons of several runs on the same data add up."
+            f"There is no intact checkpoint in {self.path}, whose ledger counts {self._spent()}. "
+            f"Found: {', '.join(damaged) or 'none'}. Restore it from a copy, or name another "
+            "run_dir; the epsilons of several runs on the same data add up."
         )
 
     def _has_ended(self):

@@ -1,0 +1,178 @@
+"""The Makefile: the Python that it picks, and the environment that it makes."""
+
+import os
+import shutil
+
+import pytest
+
+from tests import programs
+
+SUPPORTED = "tfdpnorm needs Python 3.10, 3.11, 3.12 or 3.13, and found "
+
+
+# --- the choice of a Python ---
+
+
+def fake_python(path, version):
+    """An executable that answers like a Python of that version; None: one that fails."""
+    body = "exit 127" if version is None else f"echo {version}"
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return path
+
+
+def check_python(*arguments, path=None, target="check-python", pyenv="/nowhere"):
+    if shutil.which("make") is None:
+        pytest.skip("there is no make here")
+    hidden = ("MAKE", "MFLAGS", "GNUMAKEFLAGS", "PYTHON", "PYTEST_ARGS", "LOCKED")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(hidden)}
+    environment["PYENV_ROOT"] = str(pyenv)
+    if path is not None:
+        environment["PATH"] = f"{path}:/usr/bin:/bin"
+    return programs.run(
+        ["make", "--no-print-directory", target, *arguments], environment, timeout=60
+    )
+
+
+def the_sentence(result):
+    assert result.returncode != 0
+    assert result.stdout == ""
+    own, makes = result.stderr.splitlines()
+    assert makes.startswith("make: ***")
+    assert own.startswith(SUPPORTED)
+    assert own.endswith(".")
+    return own
+
+
+@pytest.mark.parametrize("version", ["3.14.0", "3.9.18", "2.7.18", "3.1.5", "12.1.0"])
+def test_makefile_rejects_a_python_that_cannot_work(tmp_path, version):
+    python = fake_python(tmp_path / "some python", version)
+    sentence = the_sentence(check_python(f"PYTHON={python}"))
+    assert f"{python} (Python {version})" in sentence
+
+
+def test_makefile_rejects_a_python_that_does_not_run(tmp_path):
+    python = fake_python(tmp_path / "shim", None)
+    assert "does not run" in the_sentence(check_python(f"PYTHON={python}"))
+
+
+def test_makefile_names_all_it_found(tmp_path):
+    fake_python(tmp_path / "python3.11", None)
+    fake_python(tmp_path / "python3.10", None)
+    for name in ("python3.12", "python3.13"):
+        fake_python(tmp_path / name, None)
+    fake_python(tmp_path / "python3", "3.14.1")
+    fake_python(tmp_path / "python", "3.9.18")
+    sentence = the_sentence(check_python(path=tmp_path))
+    assert "python3 (Python 3.14.1), python (Python 3.9.18)" in sentence
+    assert "python3.11 (" not in sentence
+
+
+NAMES = ("python3.11", "python3.10", "python3.12", "python3.13", "python3", "python")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_makefile_passes_over_what_cannot_work(tmp_path, name):
+    for other, version in zip(NAMES, (None, None, None, None, "3.14.1", "3.9.18"), strict=True):
+        fake_python(tmp_path / other, version)
+    fake_python(tmp_path / name, "3.10.4")
+    result = check_python(path=tmp_path)
+    assert (result.returncode, result.stdout) == (0, f"{name} (Python 3.10.4)\n"), result.stderr
+
+
+def pythons_at(folder, **versions):
+    """The folder, with fakes of all NAMES; `versions` says what those that work answer."""
+    folder.mkdir(exist_ok=True)
+    for name in NAMES:
+        fake_python(folder / name, versions.get(name.replace(".", "_")))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("there", "taken"),
+    [
+        ((10, 11, 12, 13), 11),
+        ((10, 12, 13), 10),
+        ((12, 13), 12),
+        ((13,), 13),
+    ],
+)
+def test_pythons_of_the_first_stack_are_preferred(tmp_path, there, taken):
+    versions = {f"python3_{minor}": f"3.{minor}.2" for minor in there}
+    result = check_python(path=pythons_at(tmp_path / "bin", **versions))
+    assert result.stdout == f"python3.{taken} (Python 3.{taken}.2)\n", result.stderr
+
+
+def test_the_second_stack_is_looked_for_by_itself(tmp_path):
+    path = pythons_at(tmp_path / "bin", python3_11="3.11.7", python3="3.11.7")
+    result = check_python(path=path, target="check-second")
+    assert result.returncode != 0
+    sentence = result.stderr.splitlines()[0]
+    assert sentence.startswith("The second stack needs Python 3.12 or 3.13, and found python3 (P")
+    pythons_at(tmp_path / "bin", python3_11="3.11.7", python3_13="3.13.0")
+    result = check_python(path=path, target="check-second")
+    assert result.stdout == "python3.13 (Python 3.13.0)\n", result.stderr
+
+
+def test_pythons_of_pyenv_are_found_after_the_path(tmp_path):
+    path = pythons_at(tmp_path / "bin")
+    installed = tmp_path / "pyenv/versions/3.12.4/bin"
+    installed.mkdir(parents=True)
+    fake_python(installed / "python", "3.12.4")
+    result = check_python(path=path, pyenv=tmp_path / "pyenv")
+    assert result.stdout == f"{installed / 'python'} (Python 3.12.4)\n", result.stderr
+    pythons_at(tmp_path / "bin", python3_13="3.13.0")
+    result = check_python(path=path, pyenv=tmp_path / "pyenv")
+    assert result.stdout == "python3.13 (Python 3.13.0)\n", result.stderr
+
+
+# --- the environment ---
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A folder with what the Makefile reads, and with a fake Python, whose installation fails."""
+    fake_python(tmp_path / "fake", "3.11.7")
+    for name in ("Makefile", "setup.py", "pyproject.toml"):
+        shutil.copy(programs.ROOT / name, tmp_path)
+    (tmp_path / "tfdpnorm").mkdir()
+    shutil.copy(programs.ROOT / "tfdpnorm" / "_version.py", tmp_path / "tfdpnorm")
+    shutil.copytree(programs.ROOT / "requirements", tmp_path / "requirements")
+    return tmp_path
+
+
+def made(checkout, target, *arguments):
+    python = f"PYTHON={checkout / 'fake'}"
+    return check_python("-C", checkout, python, *arguments, target=target)
+
+
+@pytest.mark.parametrize("name", [".venv", "my environment"])
+def test_an_environment_of_the_users_own_is_kept(checkout, name):
+    own = checkout / name / "bin" / "python"
+    own.parent.mkdir(parents=True)
+    fake_python(own, "3.11.7")
+    for target in ("env", "demo"):
+        result = made(checkout, target, f"VENV={name}")
+        assert result.returncode != 0 and own.exists()
+        assert result.stderr.splitlines()[0] == (
+            f"{name} is there, but make did not make it (it has no packages.stamp): move it away, "
+            "or give VENV=another-folder."
+        )
+    assert made(checkout, "clean", f"VENV={name}").returncode == 0 and own.exists()
+
+
+def test_an_interrupted_installation_starts_from_nothing(checkout):
+    first = made(checkout, "env")
+    assert "The installation did not finish" in first.stderr
+    (checkout / ".venv" / "half").write_text("installed")
+    second = made(checkout, "env")
+    assert "The installation did not finish" in second.stderr
+    assert not (checkout / ".venv" / "half").exists()
+    assert made(checkout, "clean").returncode == 0 and not (checkout / ".venv").exists()
+
+
+def test_the_second_environment_cannot_be_renamed(checkout):
+    (checkout / ".venv-py312").mkdir()
+    fake_python(checkout / "fake", "3.12.4")
+    result = made(checkout, "env-second")
+    assert result.stderr.splitlines()[0].endswith("(it has no packages.stamp): move it away.")
