@@ -9,6 +9,7 @@ import re
 import numpy as np
 
 from tfdpnorm import files
+from trainers.records.checks import check_record
 from trainers.records.fields import FIELDS
 from trainers.records.upgrade import upgraded
 
@@ -52,7 +53,7 @@ def read_records(directory, experiment=None, fields=FIELDS, *, newest_last=False
         newest_last: Sort them by when they were written instead.
 
     Raises:
-        ValueError: naming a file that is not a record.
+        ValueError: naming a file that is no record, or one that `check_record` rejects.
     """
     records = []
     paths = sorted(pathlib.Path(directory).glob("*.json"))
@@ -71,12 +72,14 @@ def read_records(directory, experiment=None, fields=FIELDS, *, newest_last=False
             missing = [name for name in fields if name not in record]
             if missing:
                 raise ValueError(f"without {', '.join(missing)}")
+            record = _number(record)
+            check_record(record)
         except (ValueError, RecursionError, OSError) as error:
             raise ValueError(
                 f"Expected a record of a run in {path}, got something else ({error}). Move the "
                 "file away."
             ) from None
-        records.append(_number(record))
+        records.append(record)
     return records
 
 

@@ -193,6 +193,46 @@ def test_a_record_that_lacks_a_field_is_named_with_it(tmp_path, make_record):
         read_records(tmp_path, "davody_table5")
 
 
+@pytest.mark.parametrize(
+    "fields, words",
+    [
+        (dict(test_accuracy=198.45), "test_accuracy 198.45, not a number from 0 to 100"),
+        (dict(test_accuracy=-0.5), "test_accuracy -0.5"),
+        (dict(test_accuracy="high"), "test_accuracy 'high'"),
+        (dict(test_accuracy=True), "test_accuracy True"),
+        (dict(test_accuracy=float("nan")), "test_accuracy nan"),
+        (dict(test_accuracy_ema=INF), "test_accuracy_ema inf"),
+        (dict(test_top5=100.1), "test_top5 100.1"),
+        (dict(test_top5_ema=[1.0]), r"test_top5_ema \[1.0\]"),
+        (
+            dict(epsilon=1, statement={"guarantee": {"epsilon": 2.998}}),
+            "epsilon 1, but 2.998 in its privacy",
+        ),
+        (dict(epsilon=1.0, statement={"guarantee": None}), "epsilon 1.0, but inf in"),
+        (dict(statement={"guarantee": {"epsilon": "inf"}}), "epsilon 0.9994, but inf in"),
+    ],
+)
+def test_a_record_that_contradicts_itself_is_named(tmp_path, make_record, fields, words):
+    path = write_record(tmp_path, make_record(**fields))
+    with pytest.raises(ValueError, match=rf"{path.name}, got .*{words}.*Move the file away"):
+        read_records(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        dict(test_accuracy=None, test_accuracy_ema=None, test_top5=None, test_top5_ema=None),
+        dict(test_accuracy=0, test_accuracy_ema=100.0),
+        dict(epsilon=2.5, statement={"guarantee": {"epsilon": 2.5}}),
+        dict(epsilon=INF, statement={"guarantee": None}),
+        dict(epsilon=2.5, statement={"run": "an older statement"}),
+    ],
+)
+def test_a_record_that_agrees_with_itself_is_read(tmp_path, make_record, fields):
+    write_record(tmp_path, make_record(**fields))
+    assert read_records(tmp_path) == [make_record(**fields)]
+
+
 def test_only_the_experiment_asked_for_is_read(tmp_path, make_record):
     for experiment in ("b", "a", "a"):
         write_record(tmp_path, make_record(experiment=experiment))
