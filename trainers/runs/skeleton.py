@@ -14,7 +14,7 @@ from tfdpnorm.keras_compat.devices_and_precision import emulates_bfloat16
 from tfdpnorm.training import PrivateModel
 from trainers.records.fields import FIELDS, NO_GUARANTEE, paper_text
 from trainers.records.made_with import made_with
-from trainers.records.store import write_record
+from trainers.records.store import record_of_run, write_record
 from trainers.runs.data import CACHE_DIR, load_experiment_data
 from trainers.runs.kept import average_file, check_model_file, claim_run_dir, save_model
 
@@ -159,7 +159,7 @@ def run(
     record = make_record(training, seconds, examples)
     echo(_summary(training, record))
     if output_dir is not None:
-        echo(f"Record: {write_record(output_dir, record)}")
+        echo(_recorded(output_dir, record))
     if model_file is not None:
         # The average first: saving leaves public moments of what was saved in the layers.
         average = training.averaged()
@@ -201,6 +201,13 @@ def make_record(training, seconds, examples):
         "examples_per_second": round(examples / seconds, 1),
         **made_with(spec.settings),
     }
+
+
+def _recorded(output_dir, record):
+    """Writes a record, but no second one of a run that is resumed after its end; says where."""
+    if (written := record_of_run(output_dir, record)) is not None:
+        return f"Record: {written}, written when this run ended"
+    return f"Record: {write_record(output_dir, record)}"
 
 
 def _summary(training, record):

@@ -234,13 +234,37 @@ def test_a_record_that_agrees_with_itself_is_read(tmp_path, make_record, fields)
 
 
 def test_only_the_experiment_asked_for_is_read(tmp_path, make_record):
-    for experiment in ("b", "a", "a"):
-        write_record(tmp_path, make_record(experiment=experiment))
+    for seed, experiment in enumerate(("b", "a", "a")):
+        write_record(tmp_path, make_record(experiment=experiment, seed=seed))
     (tmp_path / "a.md").write_text("a table")
     (tmp_path / "unfinished.partial").write_text("{")
     assert [r["experiment"] for r in read_records(tmp_path)] == ["a", "a", "b"]
     assert [r["experiment"] for r in read_records(tmp_path, "b")] == ["b"]
     assert read_records(tmp_path, "c") == []
+
+
+def test_a_run_counts_once(tmp_path, make_record, capsys):
+    """Of its records the first one does, also if a later one has the name that sorts first."""
+    of_run = dict(statement={"run": "0123"})
+    written = [make_record(seconds=s, **of_run) for s in (61.5, 0.0)]
+    first, second = (write_record(tmp_path, record) for record in written)
+    assert second.name < first.name
+    assert read_records(tmp_path) == written[:1]
+    assert capsys.readouterr().err == f"Left out {second}: it is of the same run as {first}.\n"
+    other = make_record(statement={"run": "4567"})
+    write_record(tmp_path, other)
+    assert read_records(tmp_path) == [written[0], other]
+
+
+@pytest.mark.parametrize("statement", [None, {"run": "0123"}])
+def test_a_copy_of_a_record_is_no_run(tmp_path, make_record, capsys, statement):
+    record = make_record(statement=statement)
+    path = write_record(tmp_path, record)
+    (tmp_path / "copy.json").write_text(path.read_text())
+    assert read_records(tmp_path) == [record]
+    assert "Left out" in capsys.readouterr().err
+    path.write_text(json.dumps(dict(record, seed=1, statement=None)))
+    assert len(read_records(tmp_path)) == 2
 
 
 def test_versions_name_what_results_depend_on():

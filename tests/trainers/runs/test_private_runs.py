@@ -56,6 +56,23 @@ def composed(plan_like, accountant):
     return accountant.get_epsilon(plan_like["delta"])
 
 
+def test_a_run_that_is_resumed_after_its_end_has_one_record(tiny_spec, tiny_data, tmp_path):
+    spec, lines = tiny_spec(), []
+    places = dict(output_dir=tmp_path / "out", run_dir=tmp_path / "run")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "tiny-a-cell-seed0.json").write_text("{")  # another's, half lost
+    for resume in (False, True):
+        run_cell(spec, data=tiny_data, echo=lines.append, resume=resume, **places)
+    first, second = (line for line in lines if line.startswith("Record"))
+    path = tmp_path / "out" / "tiny-a-cell-seed0-run2.json"
+    assert (first, second) == (f"Record: {path}", f"Record: {path}, written when this run ended")
+    assert len(list(path.parent.iterdir())) == 2
+
+    path.unlink()
+    run_cell(spec, data=tiny_data, echo=lines.append, resume=True, **places)
+    assert path.exists(), "a record that was lost is written again"
+
+
 @pytest.mark.parametrize(
     "engine, fields",
     [
