@@ -74,9 +74,9 @@ def listing(runs, records, workers=1):
     for cell, specs in cells.items():
         todo = [spec.seed for spec in specs if spec in left]
         done = [spec.seed for spec in specs if spec not in left]
-        line = f"  {cell:<{width}}  done: {_list(done)}  left: {_list(todo)}"
+        line = f"  {cell:<{width}}  seeds done: {_list(done)}; left: {_list(todo)}"
         if todo:
-            line += f"  each: {duration(estimate(specs[0], records))}"
+            line += f"; each: {duration(estimate(specs[0], records))}"
         others = sum(
             _is_of_cell(r, specs[0]) and bool(differences(specs[0], r["flags"])) for r in records
         )
@@ -87,7 +87,7 @@ def listing(runs, records, workers=1):
         [
             f"{', '.join(dict.fromkeys(spec.experiment for spec in runs))}: "
             f"{len(runs) - len(left)} of {len(runs)} runs done, "
-            f"{len(left)} left; seeds of each cell:",
+            f"{len(left)} left:",
             *lines,
             f"Estimated time with {workers} worker{'s' * (workers > 1)}: "
             f"{duration(time_left(left, records, workers))}.",
@@ -222,4 +222,4 @@ def _whole_seconds(record):
 
 
 def _list(seeds):
-    return ",".join(map(str, seeds)) or "-"
+    return ", ".join(map(str, seeds)) or "none"

@@ -84,7 +84,7 @@ def test_a_dry_run_lists_every_cell_and_makes_nothing(program, tmp_path, experim
     trained_for = ", ".join(dict.fromkeys(spec.experiment for spec in specs))
     assert lines[0].startswith(f"{trained_for}: 0 of {2 * len(specs)} runs done")
     assert [line.split()[0] for line in lines[1:-2]] == [spec.cell for spec in specs]
-    assert all("done: -  left: 0,1  each: unknown" in line for line in lines[1:-2])
+    assert all("seeds done: none; left: 0, 1; each: unknown" in line for line in lines[1:-2])
     assert lines[-2:] == ["Estimated time with 1 worker: unknown.", "Nothing was trained."]
     assert list(tmp_path.iterdir()) == []
 

@@ -90,9 +90,9 @@ def test_listing_names_seeds_times_and_other_settings():
     ]
     title, first, second, total = listing(runs, records, 2).splitlines()
     assert title.startswith("a_table: 2 of 6 runs done, 4 left")
-    assert "none/eps=inf  done: 0,2  left: 1  each: 10 s" in first
+    assert "none/eps=inf  seeds done: 0, 2; left: 1; each: 10 s" in first
     assert "(2 records with other settings)" in first
-    assert "done: -  left: 0,1,2" in second and "other settings" not in second
+    assert "seeds done: none; left: 0, 1, 2" in second and "other settings" not in second
     assert total == "Estimated time with 2 workers: 20 s."
 
 
