@@ -15,6 +15,9 @@ from trainers.records.checks import check_record
 from trainers.records.fields import FIELDS
 from trainers.records.upgrade import upgraded
 
+# The records that come with the code, in a checkout.
+KEPT = pathlib.Path(__file__).resolve().parents[2] / "results"
+
 
 def write_record(directory, record, fields=FIELDS):
     """Writes a record and returns its path.

@@ -130,6 +130,17 @@ def test_the_estimate_is_the_mean_of_the_same_runs():
     assert estimate(spec, []) is None
 
 
+def test_kept_records_are_asked_where_no_other_one_tells():
+    ours, kept = ([record_of(TABLE[1], seconds=s)] for s in (10.0, 90.0))
+    assert estimate(TABLE[1], ours, kept) == pytest.approx(10.0)
+    assert estimate(TABLE[1], [], kept) == time_left(TABLE[1:2], [], 1, kept=kept) == 90.0
+    run = changed(TABLE[1], seed=1)
+    assert listing([run], ours, 1, kept).endswith("1 worker: 10 s.")
+    each, total = listing([run], [], 1, kept).splitlines()[1:]
+    assert each.endswith("each: 90 s")
+    assert total.endswith("1 worker: 90 s, by kept records, perhaps of other machines.")
+
+
 def test_the_estimate_prefers_the_same_network():
     other = changed(TABLE[0], column="other", model="resnet9", model_options=())
     records = [record_of(TABLE[0], seconds=10.0), record_of(other, seconds=90.0)]
