@@ -29,7 +29,7 @@ def write_record(directory, record, fields=FIELDS):
 
     Raises:
         ValueError: for missing or unknown fields.
-        OSError: if the folder cannot be made or written to.
+        OSError: if the folder cannot be made or written to, or the record, which it names.
     """
     missing, unknown = set(fields) - set(record), set(record) - set(fields)
     if missing or unknown:
@@ -44,6 +44,8 @@ def write_record(directory, record, fields=FIELDS):
             return files.write_new(path, text)
         except FileExistsError:  # no run overwrites another's record
             continue
+        except OSError as error:  # which names no file if the disk is full
+            raise OSError(f"Could not write {path}: {files.reason(error)}.") from error
 
 
 def read_records(directory, experiment=None, fields=FIELDS, *, newest_last=False):
