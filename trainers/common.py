@@ -165,8 +165,9 @@ def check_datasets(spec):
 
 def show_dry_run(spec):
     """Prints what a spec's run would be, by the flags for data (if there are any) and records."""
+    from trainers.records.store import KEPT
     from trainers.registry import run_class
-    from trainers.runs.dry_run import KEPT, dry_run
+    from trainers.runs.dry_run import dry_run
 
     folders = (KEPT, FLAGS.output_dir)
     data_dir = FLAGS.data_dir if "data_dir" in FLAGS else None

@@ -41,6 +41,7 @@ def define_flags():
 
 def main():
     """Trains what is left of the table."""
+    from trainers.records.store import KEPT
     from trainers.sweeps import sweep
 
     table = f"All done. The table: python -m trainers.table --experiment={FLAGS.experiment}"
@@ -59,6 +60,7 @@ def main():
         output_dir=FLAGS.output_dir,
         runs_dir=FLAGS.runs_dir,
         models_dir=FLAGS.models_dir,
+        kept_dir=KEPT,
         dry_run=FLAGS.dry_run,
         when_done=table,
     )

@@ -25,6 +25,8 @@ class PrintedRun(Run):
         **more: See `Run`.
     """
 
+    can_resume = False
+
     def __init__(self, spec, data, **more):
         super().__init__(spec, data, **more)
         self.model = build_network(spec, data)

@@ -1,16 +1,22 @@
 """Folders of records: each is a JSON file, written once and whole."""
 
+import contextlib
 import itertools
 import json
 import math
 import pathlib
 import re
+import sys
 
 import numpy as np
 
 from tfdpnorm import files
+from trainers.records.checks import check_record
 from trainers.records.fields import FIELDS
 from trainers.records.upgrade import upgraded
+
+# The records that come with the code, in a checkout.
+KEPT = pathlib.Path(__file__).resolve().parents[2] / "results"
 
 
 def write_record(directory, record, fields=FIELDS):
@@ -23,7 +29,7 @@ def write_record(directory, record, fields=FIELDS):
 
     Raises:
         ValueError: for missing or unknown fields.
-        OSError: if the folder cannot be made or written to.
+        OSError: if the folder cannot be made or written to, or the record, which it names.
     """
     missing, unknown = set(fields) - set(record), set(record) - set(fields)
     if missing or unknown:
@@ -32,18 +38,21 @@ def write_record(directory, record, fields=FIELDS):
             f"{sorted(missing)} missing."
         )
     directory = files.make_folder(directory, "output_dir")
-    stem = f"{file_name(record['experiment'] + '-' + record['cell'])}-seed{record['seed']}"
     text = json.dumps({name: _plain(record[name]) for name in fields}, indent=1) + "\n"
-    for number in itertools.count(1):
-        path = directory / (f"{stem}.json" if number == 1 else f"{stem}-run{number}.json")
+    for path in _paths(directory, record):
         try:
             return files.write_new(path, text)
         except FileExistsError:  # no run overwrites another's record
             continue
+        except OSError as error:  # which names no file if the disk is full
+            raise OSError(f"Could not write {path}: {files.reason(error)}.") from error
 
 
 def read_records(directory, experiment=None, fields=FIELDS, *, newest_last=False):
     """Returns the records of a folder, sorted by file name; older ones upgraded.
+
+    A run counts once: of several records of it the first is read, and a line on stderr names the
+    others.
 
     Args:
         directory: Folder of JSON records.
@@ -52,32 +61,87 @@ def read_records(directory, experiment=None, fields=FIELDS, *, newest_last=False
         newest_last: Sort them by when they were written instead.
 
     Raises:
-        ValueError: naming a file that is not a record.
+        ValueError: naming a file that is no record, or one that `check_record` rejects.
     """
-    records = []
-    paths = sorted(pathlib.Path(directory).glob("*.json"))
+    # By the name without its ending, so that a run's first record is before its second.
+    paths = sorted(pathlib.Path(directory).glob("*.json"), key=lambda path: path.stem)
     if newest_last:
         paths.sort(key=lambda path: path.stat().st_mtime_ns)
+    runs = {}
     for path in paths:
         if path.name.startswith("."):
             continue  # half written by a process that was killed
-        try:
-            record = json.loads(path.read_text())
-            if not isinstance(record, dict):
-                raise ValueError(f"a {type(record).__name__}")
-            if experiment is not None and record.get("experiment", experiment) != experiment:
-                continue  # perhaps of another kind
-            record = upgraded(record, fields)
-            missing = [name for name in fields if name not in record]
-            if missing:
-                raise ValueError(f"without {', '.join(missing)}")
-        except (ValueError, RecursionError, OSError) as error:
-            raise ValueError(
-                f"Expected a record of a run in {path}, got something else ({error}). Move the "
-                "file away."
-            ) from None
-        records.append(_number(record))
-    return records
+        record = _read(path, experiment, fields)
+        if record is None:
+            continue
+        first, _ = runs.setdefault(_run_of(record), (path, record))
+        if first is not path:
+            print(f"Left out {path}: it is of the same run as {first}.", file=sys.stderr)
+    return [record for _, record in runs.values()]
+
+
+def record_of_run(directory, record):
+    """Returns the path of a record that `write_record` has written of the same run, or None.
+
+    None also for runs without a privacy statement, which have no id.
+
+    Args:
+        directory: Folder of records.
+        record: Dict.
+    """
+    run = _run_id(record)
+    for path in itertools.takewhile(pathlib.Path.exists, _paths(directory, record)):
+        with contextlib.suppress(ValueError, RecursionError, OSError):  # no record: of no run
+            if run is not None and _run_id(_load(path)) == run:
+                return path
+    return None
+
+
+def _paths(directory, record):
+    """The names that a record may have, endless: the first that is free is taken."""
+    stem = f"{file_name(record['experiment'] + '-' + record['cell'])}-seed{record['seed']}"
+    yield pathlib.Path(directory) / f"{stem}.json"
+    for number in itertools.count(2):
+        yield pathlib.Path(directory) / f"{stem}-run{number}.json"
+
+
+def _read(path, experiment, fields):
+    """A record, upgraded and checked; None for one of another experiment."""
+    try:
+        record = _load(path)
+        if experiment is not None and record.get("experiment", experiment) != experiment:
+            return None  # perhaps of another kind
+        record = upgraded(record, fields)
+        missing = [name for name in fields if name not in record]
+        if missing:
+            raise ValueError(f"without {', '.join(missing)}")
+        record = _number(record)
+        check_record(record)
+        return record
+    except (ValueError, RecursionError, OSError) as error:
+        raise ValueError(
+            f"Expected a record of a run in {path}, got something else ({error}). Move the file "
+            "away."
+        ) from None
+
+
+def _load(path):
+    record = json.loads(path.read_text())
+    if not isinstance(record, dict):
+        raise ValueError(f"a {type(record).__name__}")
+    return record
+
+
+def _run_of(record):
+    """What records of the same run share: its id, or all they say where they have none."""
+    return _run_id(record) or json.dumps(record, sort_keys=True)
+
+
+def _run_id(record):
+    """The id in a record's privacy statement; None without one."""
+    statement = record.get("statement")
+    run = statement.get("run") if isinstance(statement, dict) else None
+    return run if isinstance(run, str) else None
 
 
 def file_name(name):

@@ -8,9 +8,10 @@ from typing import NamedTuple
 from tfdpnorm.privacy.rounding import ceil_text
 from trainers.records.fields import paper_text
 from trainers.report.markdown import table
-from trainers.runs.settings import have_same_settings
+from trainers.runs.settings import differing
 
 _GUARANTEE = {True: "yes", False: "NO GUARANTEE"}
+_MOST_NAMES = 3  # of settings in an entry
 
 
 class TableForm(NamedTuple):
@@ -190,8 +191,8 @@ def _entry(records, form):
         if cell in (form.top5 or {}):
             text += "; " + _figures(records, form, "test_top5", form.top5[cell], "top-5 ")
     text += f" ({len(records)} runs)" if len(records) > 1 else " (1 run)"
-    if not have_same_settings(records):
-        text += "; settings differ"
+    if names := differing(records):
+        text += f"; settings differ: {_shortened(names)}"
     if any(record["flags"].get("plateau") == "test" for record in records):
         text += "; learning rate halved by the test set"
     if any(record["scale"] != "full" for record in records):
@@ -224,6 +225,12 @@ def _figures(records, form, field, theirs, what=""):
     if theirs:
         text += f"; paper {theirs if isinstance(theirs, str) else f'{theirs:.2f}'}"
     return text
+
+
+def _shortened(names):
+    """The first of some names, and how many more there are."""
+    more = [f"and {len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
+    return ", ".join([*names[:_MOST_NAMES], *more])
 
 
 def _over_target(records):

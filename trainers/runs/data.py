@@ -94,7 +94,7 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
         data_dir: TFDS directory, or None for its default.
         cache_dir: Folder for pre-trained networks, and for what frozen parts give; that of private
             images is as private as these.
-        echo: Function that shows a line, should something have to be computed first.
+        echo: Function that shows a line, should something have to be computed or said first.
 
     Raises:
         DatasetNotFoundError: if a set is not there and cannot be downloaded.
@@ -108,7 +108,7 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
     if is_imported:
         load_public = functools.partial(load_labelled, image_size=spec.image_size)
         load = functools.partial(load_public, person_feature=spec.person_feature)
-    chosen = choose(spec, load, load_public, data_dir)
+    chosen = choose(spec, load, load_public, data_dir, echo)
     train, test, looked_at = chosen.train, chosen.test, chosen.looked_at
     if is_imported and spec.dataset not in known_names():
         warn_of_trained_on(test, train)
@@ -186,7 +186,7 @@ class Chosen(NamedTuple):
     notes: tuple
 
 
-def choose(spec, load, load_public, data_dir=None):
+def choose(spec, load, load_public, data_dir=None, echo=print):
     """Chooses the examples of a run by their numbers and the seed.
 
     Where they have persons, these are chosen, each with all of their examples.
@@ -196,6 +196,7 @@ def choose(spec, load, load_public, data_dir=None):
         load: Function from the name of a set, its split and `data_dir` to `Examples`.
         load_public: The same, for examples to look at that are public.
         data_dir: TFDS directory.
+        echo: Function that shows a line.
 
     Returns:
         `Chosen`.
@@ -216,6 +217,11 @@ def choose(spec, load, load_public, data_dir=None):
     if spec.max_examples is not None and spec.max_examples < train.num_persons:
         whole, train = train, train.take_persons(np.arange(spec.max_examples))
         notes.append(f"first {_size(train)} of {_size(whole)} training examples")
+    elif spec.max_examples is not None and spec.max_examples > train.num_persons:
+        echo(
+            f"max_examples={spec.max_examples:,} is more than the {train.num_persons:,} there are: "
+            "all are used"
+        )
     looked_at, train, note = validation_rows(spec, train, load_public, data_dir)
     test, train, note_on_test = _tested(spec, train, load, data_dir)
     notes = tuple(filter(None, [*notes, note, note_on_test]))

@@ -1,17 +1,12 @@
 """The outline of a run: noise, updates and time. Nothing is loaded, computed or trained."""
 
-import pathlib
-
 import tensorflow as tf
 
 from tfdpnorm.gradients.engines.registry import engine_named
 from tfdpnorm.training import PrivateModel
-from trainers.records.store import read_records
+from trainers.records.store import KEPT, read_records
 from trainers.runs.outline import outline
 from trainers.sweeps.runs import duration, estimate
-
-# The records that come with the code.
-KEPT = pathlib.Path(__file__).resolve().parents[2] / "results"
 
 
 def dry_run(kind, spec, *, data_dir=None, folders=(KEPT,)):

@@ -35,6 +35,8 @@ class LeastSquaresRun(Run):
         model: `LeastSquaresHead` behind the network; the network itself before `train`.
     """
 
+    can_resume = False
+
     def __init__(self, spec, data, **more):
         super().__init__(spec, data, **more)
         reasons = data.no_guarantee_because

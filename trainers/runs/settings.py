@@ -1,6 +1,7 @@
 """In which settings a run differs from another one."""
 
 import dataclasses
+import itertools
 import math
 import numbers
 
@@ -29,15 +30,16 @@ def differences(spec, other):
     return _differences(spec.settings, other, _SPECS.get(spec.kind, (type(spec),)))
 
 
-def have_same_settings(records):
-    """Whether records, of one cell, differ in none of their settings, as `differences` has it.
+def differing(records):
+    """Returns the names of the settings in which records of one cell differ, see `differences`.
 
     Args:
         records: List of records, at least one.
     """
     first, *others = records
     specs = _SPECS.get(first["kind"], ())
-    return not any(_differences(first["flags"], other["flags"], specs) for other in others)
+    names = [_differences(first["flags"], other["flags"], specs) for other in others]
+    return list(dict.fromkeys(itertools.chain.from_iterable(names)))
 
 
 def _differences(first, second, specs):

@@ -14,7 +14,7 @@ from tfdpnorm.keras_compat.devices_and_precision import emulates_bfloat16
 from tfdpnorm.training import PrivateModel
 from trainers.records.fields import FIELDS, NO_GUARANTEE, paper_text
 from trainers.records.made_with import made_with
-from trainers.records.store import write_record
+from trainers.records.store import record_of_run, write_record
 from trainers.runs.data import CACHE_DIR, load_experiment_data
 from trainers.runs.kept import average_file, check_model_file, claim_run_dir, save_model
 
@@ -52,7 +52,10 @@ class Run:
     Attributes:
         model: What is trained.
         curve: List of points during the run.
+        can_resume: Whether `run_dir` keeps what was trained.
     """
+
+    can_resume = True
 
     def __init__(self, spec, data, *, run_dir=None, resume=False, echo=print, callbacks=()):
         self.spec, self.data, self.echo = spec, data, echo
@@ -159,7 +162,7 @@ def run(
     record = make_record(training, seconds, examples)
     echo(_summary(training, record))
     if output_dir is not None:
-        echo(f"Record: {write_record(output_dir, record)}")
+        echo(_recorded(training, output_dir, record, run_dir))
     if model_file is not None:
         # The average first: saving leaves public moments of what was saved in the layers.
         average = training.averaged()
@@ -201,6 +204,19 @@ def make_record(training, seconds, examples):
         "examples_per_second": round(examples / seconds, 1),
         **made_with(spec.settings),
     }
+
+
+def _recorded(training, output_dir, record, run_dir):
+    """Writes a record, but no second one of a run that is resumed after its end; says where."""
+    if (written := record_of_run(output_dir, record)) is not None:
+        return f"Record: {written}, written when this run ended"
+    try:
+        return f"Record: {write_record(output_dir, record)}"
+    except OSError as error:
+        again = "train again; the epsilons of private runs on the same data add up"
+        if run_dir is not None and training.can_resume:
+            again = f"run the same command with --resume: {run_dir} keeps the trained state"
+        raise OSError(f"{error} Free space or remove another cause, then {again}.") from error
 
 
 def _summary(training, record):

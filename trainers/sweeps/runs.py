@@ -64,8 +64,15 @@ def _matches(cell, pattern):
 # --- how long the rest takes, judged by the records of what is done ---
 
 
-def listing(runs, records, workers=1):
-    """Returns, a line for each cell, what is done and what is left, and the time that takes."""
+def listing(runs, records, workers=1, kept=()):
+    """Returns, a line for each cell, what is done and what is left, and the time that takes.
+
+    Args:
+        runs: List of specs.
+        records: Records of their table.
+        workers: How many are trained at once.
+        kept: See `estimate`.
+    """
     cells = {}
     for spec in runs:
         cells.setdefault(spec.cell, []).append(spec)
@@ -74,28 +81,31 @@ def listing(runs, records, workers=1):
     for cell, specs in cells.items():
         todo = [spec.seed for spec in specs if spec in left]
         done = [spec.seed for spec in specs if spec not in left]
-        line = f"  {cell:<{width}}  done: {_list(done)}  left: {_list(todo)}"
+        line = f"  {cell:<{width}}  seeds done: {_list(done)}; left: {_list(todo)}"
         if todo:
-            line += f"  each: {duration(estimate(specs[0], records))}"
+            line += f"; each: {duration(estimate(specs[0], records, kept))}"
         others = sum(
             _is_of_cell(r, specs[0]) and bool(differences(specs[0], r["flags"])) for r in records
         )
         if others:
             line += f"  ({others} record{'s' * (others > 1)} with other settings)"
         lines.append(line)
+    seconds = time_left(left, records, workers, kept=kept)
+    by_kept = seconds is not None and time_left(left, records, workers) is None
+    source = ", by kept records, perhaps of other machines" if by_kept else ""
     return "\n".join(
         [
             f"{', '.join(dict.fromkeys(spec.experiment for spec in runs))}: "
             f"{len(runs) - len(left)} of {len(runs)} runs done, "
-            f"{len(left)} left; seeds of each cell:",
+            f"{len(left)} left:",
             *lines,
             f"Estimated time with {workers} worker{'s' * (workers > 1)}: "
-            f"{duration(time_left(left, records, workers))}.",
+            f"{duration(seconds)}{source}.",
         ]
     )
 
 
-def estimate(spec, records):
+def estimate(spec, records, kept=()):
     """Returns the seconds that a run will take, or None if no record tells.
 
     The mean of the same cell's runs with the same settings; without one, that of the table's
@@ -107,7 +117,13 @@ def estimate(spec, records):
     Args:
         spec: The run.
         records: Records of its table.
+        kept: Further ones, asked where none of `records` tells.
     """
+    seconds = _estimate(spec, records)
+    return _estimate(spec, kept) if seconds is None else seconds
+
+
+def _estimate(spec, records):
     records = [
         r
         for r in records
@@ -126,7 +142,7 @@ def estimate(spec, records):
     return None
 
 
-def time_left(left, records, workers, elapsed=None):
+def time_left(left, records, workers, elapsed=None, kept=()):
     """Returns the seconds until all runs of `left` are done, or None if they are not known.
 
     Args:
@@ -134,10 +150,11 @@ def time_left(left, records, workers, elapsed=None):
         records: Records of their table.
         workers: How many are trained at once.
         elapsed: Dict from `run_name` to the seconds that a run has been training for.
+        kept: See `estimate`.
     """
     times = []
     for spec in left:
-        seconds = estimate(spec, records)
+        seconds = estimate(spec, records, kept)
         if seconds is None:
             return None
         times.append(max(0.0, seconds - (elapsed or {}).get(run_name(spec), 0.0)))
@@ -222,4 +239,4 @@ def _whole_seconds(record):
 
 
 def _list(seeds):
-    return ",".join(map(str, seeds)) or "-"
+    return ", ".join(map(str, seeds)) or "none"

@@ -37,6 +37,7 @@ def sweep(
     output_dir="results",
     runs_dir="outputs/runs",
     models_dir=None,
+    kept_dir=None,
     dry_run=False,
     when_done=None,
     show=_show,
@@ -54,6 +55,8 @@ def sweep(
         output_dir: Folder of the records.
         runs_dir: Folder of the folders of runs that are not done.
         models_dir: Folder for the trained models and their privacy statements; None keeps none.
+        kept_dir: Folder of further records, by which times are judged where those of `output_dir`
+            do not tell; None for none.
         dry_run: Only say what is done, what is left and how long it will take.
         when_done: A line that is shown when no run is left.
         show: Function that shows a text.
@@ -70,8 +73,11 @@ def sweep(
     arguments.whole("workers", workers, at_least=1)
     # A table may be made of another one's runs, which are not trained twice.
     experiments = dict.fromkeys(spec.experiment for spec in runs)
-    records = [r for name in experiments for r in read_records(output_dir, name)]
-    show(listing(runs, records, workers))
+    records, kept = (
+        [r for name in experiments for r in (read_records(folder, name) if folder else ())]
+        for folder in (output_dir, kept_dir)
+    )
+    show(listing(runs, records, workers, kept))
     if dry_run:
         show("Nothing was trained.")
         return 0
@@ -80,7 +86,7 @@ def sweep(
     if models_dir is not None:
         files.make_folder(models_dir, "models_dir")
     job = Job(run_cell, data_dir, output_dir, runs_dir, models_dir)
-    state = _Sweep(runs, records, Workers(job, workers, make_pool, show), workers, show)
+    state = _Sweep(runs, records, kept, Workers(job, workers, make_pool, show), workers, show)
     try:
         with _sigterm_raises():
             state.train_all()
@@ -107,12 +113,12 @@ def sweep(
 class _Sweep:
     """How far a sweep is."""
 
-    def __init__(self, runs, records, workers, count, show):
+    def __init__(self, runs, records, kept, workers, count, show):
         self.failed = []  # pairs (spec, reason)
         self.locked = []  # specs that another process was training
         self._total = len(runs)
         self._left = [spec for spec in runs if not is_done(spec, records)]
-        self._records = list(records)
+        self._records, self._kept = list(records), kept
         self._workers, self._count, self._show = workers, count, show
 
     def progress(self):
@@ -149,7 +155,8 @@ class _Sweep:
             said = _result(outcome.record)
         failed = [spec for spec, _ in self.failed]
         todo = [spec for spec in self._left if spec not in failed]
-        seconds = time_left(todo, self._records, self._count, self._workers.elapsed())
+        elapsed = self._workers.elapsed()
+        seconds = time_left(todo, self._records, self._count, elapsed, self._kept)
         return f"{said}; {self.progress()}, time left: {duration(seconds)}"
 
 

@@ -5,7 +5,8 @@ import pytest
 from tfdpnorm.keras_compat.devices_and_precision import half_precision
 from trainers import registry as cells
 from trainers.davody import cells as davody
-from trainers.records.store import read_records
+from trainers.records import store
+from trainers.records.store import KEPT, read_records
 from trainers.runs.settings import differences
 from trainers.sweeps import sweep as sweeps
 
@@ -43,6 +44,7 @@ def test_flags_reach_the_sweep(program, called):
             output_dir="results",
             runs_dir="outputs/runs",
             models_dir=None,
+            kept_dir=KEPT,
             dry_run=False,
             when_done="All done. The table: python -m trainers.table --experiment=davody_table7",
         ),
@@ -54,7 +56,9 @@ def test_flags_reach_the_sweep(program, called):
     specs, options = called.pop()
     assert specs[0].experiment == "davody_table5"
     assert options.pop("when_done").endswith("--experiment=davody_table5 --results_dir=o")
-    assert options == dict(given, run_cell=cells.run_cell, patterns=["none/eps=1", "*/eps=7"])
+    assert options == dict(
+        given, kept_dir=KEPT, run_cell=cells.run_cell, patterns=["none/eps=1", "*/eps=7"]
+    )
 
 
 def test_a_sweep_in_half_precision_has_records_of_its_own(program, called):
@@ -75,7 +79,8 @@ def test_the_exit_code_is_the_sweeps(program, monkeypatch, code):
 
 
 @pytest.mark.parametrize("experiment", cells.EXPERIMENTS)
-def test_a_dry_run_lists_every_cell_and_makes_nothing(program, tmp_path, experiment):
+def test_a_dry_run_lists_every_cell_and_makes_nothing(program, monkeypatch, tmp_path, experiment):
+    monkeypatch.setattr(store, "KEPT", tmp_path / "none")
     result = program(f"--experiment={experiment}", "--seeds=2", "--dry_run")
     assert result.code == 0 and result.err == ""
     specs = cells.cells(experiment)
@@ -84,9 +89,16 @@ def test_a_dry_run_lists_every_cell_and_makes_nothing(program, tmp_path, experim
     trained_for = ", ".join(dict.fromkeys(spec.experiment for spec in specs))
     assert lines[0].startswith(f"{trained_for}: 0 of {2 * len(specs)} runs done")
     assert [line.split()[0] for line in lines[1:-2]] == [spec.cell for spec in specs]
-    assert all("done: -  left: 0,1  each: unknown" in line for line in lines[1:-2])
+    assert all("seeds done: none; left: 0, 1; each: unknown" in line for line in lines[1:-2])
     assert lines[-2:] == ["Estimated time with 1 worker: unknown.", "Nothing was trained."]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_kept_records_tell_the_times_of_a_new_folder(program):
+    result = program("--experiment=davody_table5", "--output_dir=new", "--dry_run")
+    *_, time, _ = result.out.splitlines()
+    assert "unknown" not in result.out
+    assert time.endswith(" min, by kept records, perhaps of other machines.")
 
 
 @pytest.mark.parametrize(

@@ -193,14 +193,78 @@ def test_a_record_that_lacks_a_field_is_named_with_it(tmp_path, make_record):
         read_records(tmp_path, "davody_table5")
 
 
+@pytest.mark.parametrize(
+    "fields, words",
+    [
+        (dict(test_accuracy=198.45), "test_accuracy 198.45, not a number from 0 to 100"),
+        (dict(test_accuracy=-0.5), "test_accuracy -0.5"),
+        (dict(test_accuracy="high"), "test_accuracy 'high'"),
+        (dict(test_accuracy=True), "test_accuracy True"),
+        (dict(test_accuracy=float("nan")), "test_accuracy nan"),
+        (dict(test_accuracy_ema=INF), "test_accuracy_ema inf"),
+        (dict(test_top5=100.1), "test_top5 100.1"),
+        (dict(test_top5_ema=[1.0]), r"test_top5_ema \[1.0\]"),
+        (
+            dict(epsilon=1, statement={"guarantee": {"epsilon": 2.998}}),
+            "epsilon 1, but 2.998 in its privacy",
+        ),
+        (dict(epsilon=1.0, statement={"guarantee": None}), "epsilon 1.0, but inf in"),
+        (dict(statement={"guarantee": {"epsilon": "inf"}}), "epsilon 0.9994, but inf in"),
+    ],
+)
+def test_a_record_that_contradicts_itself_is_named(tmp_path, make_record, fields, words):
+    path = write_record(tmp_path, make_record(**fields))
+    with pytest.raises(ValueError, match=rf"{path.name}, got .*{words}.*Move the file away"):
+        read_records(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        dict(test_accuracy=None, test_accuracy_ema=None, test_top5=None, test_top5_ema=None),
+        dict(test_accuracy=0, test_accuracy_ema=100.0),
+        dict(epsilon=2.5, statement={"guarantee": {"epsilon": 2.5}}),
+        dict(epsilon=INF, statement={"guarantee": None}),
+        dict(epsilon=2.5, statement={"run": "an older statement"}),
+    ],
+)
+def test_a_record_that_agrees_with_itself_is_read(tmp_path, make_record, fields):
+    write_record(tmp_path, make_record(**fields))
+    assert read_records(tmp_path) == [make_record(**fields)]
+
+
 def test_only_the_experiment_asked_for_is_read(tmp_path, make_record):
-    for experiment in ("b", "a", "a"):
-        write_record(tmp_path, make_record(experiment=experiment))
+    for seed, experiment in enumerate(("b", "a", "a")):
+        write_record(tmp_path, make_record(experiment=experiment, seed=seed))
     (tmp_path / "a.md").write_text("a table")
     (tmp_path / "unfinished.partial").write_text("{")
     assert [r["experiment"] for r in read_records(tmp_path)] == ["a", "a", "b"]
     assert [r["experiment"] for r in read_records(tmp_path, "b")] == ["b"]
     assert read_records(tmp_path, "c") == []
+
+
+def test_a_run_counts_once(tmp_path, make_record, capsys):
+    """Of its records the first one does, also if a later one has the name that sorts first."""
+    of_run = dict(statement={"run": "0123"})
+    written = [make_record(seconds=s, **of_run) for s in (61.5, 0.0)]
+    first, second = (write_record(tmp_path, record) for record in written)
+    assert second.name < first.name
+    assert read_records(tmp_path) == written[:1]
+    assert capsys.readouterr().err == f"Left out {second}: it is of the same run as {first}.\n"
+    other = make_record(statement={"run": "4567"})
+    write_record(tmp_path, other)
+    assert read_records(tmp_path) == [written[0], other]
+
+
+@pytest.mark.parametrize("statement", [None, {"run": "0123"}])
+def test_a_copy_of_a_record_is_no_run(tmp_path, make_record, capsys, statement):
+    record = make_record(statement=statement)
+    path = write_record(tmp_path, record)
+    (tmp_path / "copy.json").write_text(path.read_text())
+    assert read_records(tmp_path) == [record]
+    assert "Left out" in capsys.readouterr().err
+    path.write_text(json.dumps(dict(record, seed=1, statement=None)))
+    assert len(read_records(tmp_path)) == 2
 
 
 def test_versions_name_what_results_depend_on():

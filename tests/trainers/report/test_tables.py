@@ -140,6 +140,16 @@ def test_experiment_table_marks_what_does_not_compare(make_record, unprotected_r
     }
 
 
+def test_settings_that_differ_are_named(make_record):
+    flags = dict(learning_rate=1.0, momentum=0.5)
+    records = [make_record(flags=flags), make_record(flags={**flags, "learning_rate": 2.0})]
+    entry = cells_of(tables.experiment_table(records))["public_batch", "eps=1"]
+    assert entry.endswith("(2 runs); settings differ: learning_rate")
+    records += [make_record(flags={"momentum": 0.9, "engine_a": 1, "engine_b": 2})]
+    entry = cells_of(tables.experiment_table(records))["public_batch", "eps=1"]
+    assert entry.endswith("settings differ: learning_rate, momentum, engine_a, and 1 more")
+
+
 def test_columns_go_from_the_largest_epsilon_down(make_record):
     columns = ["eps=0.05", "z=2", "eps=10", "eps=inf", "eps=7"]
     records = [make_record(cell=f"none/{column}") for column in columns]

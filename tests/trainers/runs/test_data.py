@@ -138,10 +138,18 @@ def test_max_examples_takes_the_first_private_rows_and_says_so(digits):
     assert few.scale == "first 50 of 1309 training examples"
 
 
-@pytest.mark.parametrize("count", [1309, 10**6])
-def test_max_examples_that_leaves_all_is_full_scale(digits, count):
-    data = load_experiment_data(davody.spec("digits", "none", 1.0, max_examples=count))
-    assert (data.num_examples, data.scale) == (1309, "full")
+@pytest.mark.parametrize(
+    "count, said",
+    [
+        (None, []),
+        (1309, []),
+        (10**6, ["max_examples=1,000,000 is more than the 1,309 there are: all are used"]),
+    ],
+)
+def test_max_examples_that_leaves_all_is_full_scale(digits, count, said):
+    spec, lines = davody.spec("digits", "none", 1.0, max_examples=count), []
+    data = load_experiment_data(spec, echo=lines.append)
+    assert (data.num_examples, data.scale, lines) == (1309, "full", said)
 
 
 def test_too_few_rows_to_split_from():

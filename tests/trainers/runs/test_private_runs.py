@@ -1,7 +1,9 @@
 """Private runs: a spec goes in, an honest record comes out."""
 
 import dataclasses
+import functools
 import math
+import pathlib
 import re
 
 import dp_accounting
@@ -11,7 +13,7 @@ from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 from tensorflow import keras
 
-from tfdpnorm import memory
+from tfdpnorm import files, memory
 from tfdpnorm.training import automatic_batches
 from trainers.records.fields import FIELDS
 from trainers.records.store import read_records
@@ -54,6 +56,61 @@ def composed(plan_like, accountant):
     for _ in range(plan_like["updates"]):
         accountant.compose(step)
     return accountant.get_epsilon(plan_like["delta"])
+
+
+def test_a_run_that_is_resumed_after_its_end_has_one_record(tiny_spec, tiny_data, tmp_path):
+    spec, lines = tiny_spec(), []
+    places = dict(output_dir=tmp_path / "out", run_dir=tmp_path / "run")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "tiny-a-cell-seed0.json").write_text("{")  # another's, half lost
+    for resume in (False, True):
+        run_cell(spec, data=tiny_data, echo=lines.append, resume=resume, **places)
+    first, second = (line for line in lines if line.startswith("Record"))
+    path = tmp_path / "out" / "tiny-a-cell-seed0-run2.json"
+    assert (first, second) == (f"Record: {path}", f"Record: {path}, written when this run ended")
+    assert len(list(path.parent.iterdir())) == 2
+
+    path.unlink()
+    run_cell(spec, data=tiny_data, echo=lines.append, resume=True, **places)
+    assert path.exists(), "a record that was lost is written again"
+
+
+def full_disk(monkeypatch, folder):
+    real = files.publish
+
+    def publish(partial, path):
+        if pathlib.Path(path).parent == folder:
+            raise OSError(28, "No space left on device")
+        real(partial, path)
+
+    monkeypatch.setattr(files, "publish", publish)
+
+
+def test_a_full_disk_costs_no_run_that_is_kept(tiny_spec, tiny_data, tmp_path, monkeypatch):
+    spec, out, run_dir = tiny_spec(), tmp_path / "out", tmp_path / "run"
+    train = functools.partial(
+        run_cell, spec, data=tiny_data, output_dir=out, run_dir=run_dir, resume=True, echo=str
+    )
+    with monkeypatch.context() as patched:
+        full_disk(patched, out)
+        began = []  # to close its ledger, as the end of the process does
+        patched.setattr(skeleton.Run, "shown_seconds", lambda run, s: began.append(run) or s)
+        with pytest.raises(OSError) as error:
+            train()
+    began[0].close()
+    assert str(error.value) == (
+        f"Could not write {out / 'tiny-a-cell-seed0.json'}: No space left on device. Free space or "
+        f"remove another cause, then run the same command with --resume: {run_dir} keeps the "
+        "trained state."
+    )
+    record = train().record
+    assert read_records(out) == [_as_read(record)] and record["updates"] == spec.steps
+
+
+def test_a_full_disk_loses_a_run_that_is_not_kept(tiny_spec, tiny_data, tmp_path, monkeypatch):
+    full_disk(monkeypatch, tmp_path)
+    with pytest.raises(OSError, match="seed0.json: No space left on device.*train again; the epsi"):
+        Run(tiny_spec(), tiny_data, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from tfdpnorm import files
 from trainers.runs.kept import claim_run_dir
-from trainers.runs.settings import differences, have_same_settings
+from trainers.runs.settings import differences, differing
 from trainers.specs import NonPrivateSpec, PrivateSpec
 from trainers.specs.options import options
 
@@ -154,15 +154,14 @@ def test_records_are_compared_as_specs_are(make_record):
     flags = dataclasses.asdict(PRIVATE)
     old = {name: value for name, value in flags.items() if name != "vocabulary"}
     records = [make_record(flags=flags), make_record(flags={**old, "seed": 1, "engine": "loop"})]
-    assert have_same_settings(records[:1])
-    assert have_same_settings(records)
-    other = make_record(flags={**flags, "epochs": 3})
-    assert not have_same_settings([*records, other])
+    assert differing(records[:1]) == differing(records) == []
+    others = [make_record(flags={**flags, "epochs": e}) for e in (3, 4)]
+    assert differing([*records, *others]) == ["epochs"]
     noisy = dataclasses.asdict(SPECS["noise"])
     # 0.001 is the learning rate that the fields have here, and not that of private training.
     short = {name: value for name, value in noisy.items() if name != "learning_rate"}
     records = [make_record(flags=f, weight_noise_stddev=0.0) for f in (noisy, short)]
-    assert have_same_settings(records)
+    assert differing(records) == []
 
 
 # --- whose run a folder holds ---

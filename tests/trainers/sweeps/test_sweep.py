@@ -67,7 +67,7 @@ def test_runs_of_another_tables_experiment_are_not_trained_again(place):
     assert trainer.trained == names([TABLE[0], TABLE[2]])
     title, *lines = place.shown[0].splitlines()
     assert title.startswith("a_table, another_table: 1 of 3 runs done, 2 left")
-    assert "done: 0  left: -" in lines[1] and "with other settings" not in place.shown[0]
+    assert "seeds done: 0; left: none" in lines[1] and "with other settings" not in place.shown[0]
 
 
 def test_models_are_kept_where_the_sweep_is_told_to(place, tmp_path):

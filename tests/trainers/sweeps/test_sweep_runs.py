@@ -90,9 +90,9 @@ def test_listing_names_seeds_times_and_other_settings():
     ]
     title, first, second, total = listing(runs, records, 2).splitlines()
     assert title.startswith("a_table: 2 of 6 runs done, 4 left")
-    assert "none/eps=inf  done: 0,2  left: 1  each: 10 s" in first
+    assert "none/eps=inf  seeds done: 0, 2; left: 1; each: 10 s" in first
     assert "(2 records with other settings)" in first
-    assert "done: -  left: 0,1,2" in second and "other settings" not in second
+    assert "seeds done: none; left: 0, 1, 2" in second and "other settings" not in second
     assert total == "Estimated time with 2 workers: 20 s."
 
 
@@ -128,6 +128,17 @@ def test_the_estimate_is_the_mean_of_the_same_runs():
     longer = changed(spec, epochs=4, expected_batch_size=80)
     assert estimate(longer, records[2:]) == pytest.approx(2 * 3000.0)
     assert estimate(spec, []) is None
+
+
+def test_kept_records_are_asked_where_no_other_one_tells():
+    ours, kept = ([record_of(TABLE[1], seconds=s)] for s in (10.0, 90.0))
+    assert estimate(TABLE[1], ours, kept) == pytest.approx(10.0)
+    assert estimate(TABLE[1], [], kept) == time_left(TABLE[1:2], [], 1, kept=kept) == 90.0
+    run = changed(TABLE[1], seed=1)
+    assert listing([run], ours, 1, kept).endswith("1 worker: 10 s.")
+    each, total = listing([run], [], 1, kept).splitlines()[1:]
+    assert each.endswith("each: 90 s")
+    assert total.endswith("1 worker: 90 s, by kept records, perhaps of other machines.")
 
 
 def test_the_estimate_prefers_the_same_network():

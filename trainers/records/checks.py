@@ -1,0 +1,40 @@
+"""What a record must not contradict, whoever changed it since it was written."""
+
+import math
+import numbers
+
+_PERCENTAGES = ("test_accuracy", "test_accuracy_ema", "test_top5", "test_top5_ema")
+
+
+def check_record(record):
+    """Rejects accuracies that cannot be, and an epsilon that is not the privacy statement's.
+
+    Args:
+        record: Dict, as read; what it lacks is not checked.
+
+    Raises:
+        ValueError: naming the field and what it holds.
+    """
+    for name in _PERCENTAGES:
+        value = record.get(name)
+        if value is not None and not _is_percentage(value):
+            raise ValueError(f"{name} {value!r}, not a number from 0 to 100")
+    stated = _stated_epsilon(record)
+    if stated is not None and "epsilon" in record and record["epsilon"] != stated:
+        raise ValueError(f"epsilon {record['epsilon']!r}, but {stated!r} in its privacy statement")
+
+
+def _is_percentage(value):
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return is_number and 0 <= value <= 100  # NaN is not
+
+
+def _stated_epsilon(record):
+    """Epsilon by the privacy statement, infinite without a guarantee; None if it does not say."""
+    statement = record.get("statement")
+    if not isinstance(statement, dict) or "guarantee" not in statement:
+        return None
+    figures = statement["guarantee"]
+    if figures is None:
+        return math.inf
+    return figures.get("epsilon") if isinstance(figures, dict) else None
