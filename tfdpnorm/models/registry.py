@@ -90,9 +90,11 @@ def family(
             ending = "" if part == "whole" else f"_{part}"
             return keras.Model(inputs, outputs, name=f"{title}_{norm}{ending}")
 
-        taken = ("norm", "num_classes", "input_shape", *own, *shared)
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        builder.__signature__ = inspect.Signature([inspect.Parameter(x, keyword) for x in taken])
+        keyword, needed = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.empty
+        taken = {"norm": needed, "num_classes": needed, "input_shape": input_shape, **own, **shared}
+        builder.__signature__ = inspect.Signature(
+            [inspect.Parameter(n, keyword, default=default) for n, default in taken.items()]
+        )
         register(name)(builder)
         return layers
 
@@ -130,20 +132,20 @@ def names() -> list[str]:
     return sorted(_BUILDERS)
 
 
-def options(name: str) -> list[str]:
-    """Lists the options that a model takes in addition to `norm` and `num_classes`.
+def options(name: str) -> dict[str, Any]:
+    """Returns the options that a model takes in addition to `norm` and `num_classes`.
 
     Args:
         name: One of `names()`.
 
     Returns:
-        The names of the options.
+        A dict from their names to their defaults.
 
     Raises:
         ValueError: for an unknown name.
     """
     parameters = inspect.signature(_BUILDERS[choice("model name", name, names())]).parameters
-    return [p for p in parameters if p not in ("norm", "num_classes")]
+    return {n: p.default for n, p in parameters.items() if n not in ("norm", "num_classes")}
 
 
 def build(
@@ -187,7 +189,7 @@ def build(
         ValueError: for an unknown name, norm or option, a shape that the family cannot take, or a
             negative `weight_noise_stddev`.
     """
-    known = options(name)
+    known = list(options(name))
     unknown = sorted(set(model_options) - set(known))
     if unknown:
         raise ValueError(f"Expected options of {known} for model {name!r}, got {unknown}.")

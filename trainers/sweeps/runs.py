@@ -5,7 +5,7 @@ import math
 import pathlib
 import statistics
 
-from tfdpnorm import arguments
+from tfdpnorm import arguments, models
 from trainers.data.catalogue import image_shape, known_names, official_size
 from trainers.records.store import file_name
 from trainers.runs.settings import differences
@@ -110,9 +110,9 @@ def estimate(spec, records, kept=()):
 
     The mean of the same cell's runs with the same settings; without one, that of the table's
     runs of the same network on the same data set, or else of the same network, or else of all its
-    runs, each scaled by the rows that went through it, by their pixels and, if both state it, by
-    the width of the network. Where each row gets its own backward pass through the whole batch, as
-    in Algorithm 1, runs without that tell nothing.
+    runs, each scaled by the rows that went through it, by their pixels and by the width of
+    the network. Where each row gets its own backward pass through the whole batch, as in Algorithm 1,
+    runs without that tell nothing.
 
     Args:
         spec: The run.
@@ -189,9 +189,9 @@ def _scale(spec):
         updates = spec.run.updates(_examples(spec.run, record))
         pixels, their_pixels = _pixels(spec.settings), _pixels(record["flags"])
         size = pixels / their_pixels if pixels and their_pixels else 1.0
-        width, their_width = _width(spec.settings), _width(record["flags"])
-        # Channels of a convolution go in and come out.
-        size *= (width / their_width) ** 2 if width and their_width else 1.0
+        if record["flags"].get("model") == spec.run.model:
+            # Channels of a convolution go in and come out.
+            size *= (_width(spec.settings) / _width(record["flags"])) ** 2
         return updates * batch * views * size / (work * their_views)
 
     return factor
@@ -219,8 +219,10 @@ def _pixels(settings):
 
 
 def _width(settings):
-    """The option of a network for the channels of its layers; None if it is not stated."""
-    return dict(settings.get("model_options") or ()).get("width")
+    """The option of a network for the channels of its layers, or its default; 1 without any."""
+    model = settings.get("model")
+    defaults = models.options(model) if model in models.names() else {}
+    return {**defaults, **dict(settings.get("model_options") or ())}.get("width") or 1
 
 
 def _work(record):
