@@ -1,5 +1,6 @@
 """From a spec and its data to the model that is trained, and the views of images that it sees."""
 
+import dataclasses
 import functools
 import math
 
@@ -11,6 +12,7 @@ from tfdpnorm.keras_compat.devices_and_precision import made_under
 from tfdpnorm.layers import RandomCropAndFlip, with_variational_dropout
 from tfdpnorm.privacy import PrivacyBudget, make_plan
 from tfdpnorm.privacy.caveats import caveat
+from tfdpnorm.privacy.entries import Declaration
 from tfdpnorm.training import make_private
 from trainers.ermis.readings import NEAREST
 from trainers.specs.private import DROPOUTS
@@ -78,6 +80,12 @@ def build_private(spec, data, *, steps, augmentation=None, accountant=None, **mo
     for known in data.foreign:
         private.ledger.record(known)
     return private
+
+
+def declaration_of(spec):
+    """Returns what a `PrivateSpec` declares for the privacy statement, a `Declaration`."""
+    names = [field.name for field in dataclasses.fields(Declaration)]
+    return Declaration(**{name: getattr(spec, name) for name in names})
 
 
 def plan_of(spec, num_examples, *, steps=None, accountant=None):

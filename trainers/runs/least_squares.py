@@ -11,7 +11,7 @@ from tfdpnorm.least_squares import GRAM_SHARE, directions_for, private_least_squ
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.rounding import ceil_text
 from trainers.records.fields import fields_of
-from trainers.runs.build import amount_of_privacy, build_network, plan_of
+from trainers.runs.build import amount_of_privacy, build_network, declaration_of, plan_of
 from trainers.runs.private import epsilon_by_pld, known_of, spent_in_words
 from trainers.runs.skeleton import TEST_ROWS, Run, rounded, test_accuracies
 
@@ -91,6 +91,7 @@ class LeastSquaresRun(Run):
             accountant=spec.accountant,
             noise_generator=spec.noise_generator,
             insecure_seed=spec.insecure_seed,
+            declaration=declaration_of(spec),
             ledger_file=self.run_dir and pathlib.Path(self.run_dir) / _LEDGER,
             **amount_of_privacy(spec, data.num_examples, 1) | {"l2_norm_clip": 1.0},
         )

@@ -253,6 +253,13 @@ class PrivateSpec(TrainingSpec):
     contact: str | None = option(
         None, "How to reach them, for the privacy statement.", measured=False
     )
+    search: str | None = option(
+        None,
+        "For the privacy statement: how the settings were found, in words; no epsilon covers it. "
+        "Default: what is known of a cell of a table that is trained with its own settings; of any "
+        "other run, the statement says that this was not stated.",
+        measured=False,
+    )
     settings_used_private_data: bool | None = option(
         None,
         "For the privacy statement: whether private data decided any setting, as a comparison of "
