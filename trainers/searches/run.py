@@ -111,8 +111,9 @@ class SearchRun(Run):
             return f"NO GUARANTEE: {'; '.join(record['no_guarantee_because'])}"
         return (
             f"epsilon {ceil_text(record['epsilon'])} with the search; one trial alone "
-            f"{ceil_text(record['epsilon_of_a_trial'])}, all of them composed "
-            f"{ceil_text(record['epsilon_of_trials_composed'])}"
+            f"{ceil_text(record['epsilon_of_a_trial'])}; as many trials as are expected "
+            f"({self.spec.expected_trials:g}), all released, "
+            f"{ceil_text(record['epsilon_of_trials_composed'])}; all three by Renyi DP"
         )
 
     def close(self):

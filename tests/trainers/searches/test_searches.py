@@ -125,7 +125,10 @@ def test_a_search_has_a_record_of_the_common_kind(
     spec = searched(tuner=tuner, recorded_trials="all")
     model_file = tmp_path / "winner.keras"
     places = {"output_dir": tmp_path, "run_dir": tmp_path / "run", "model_file": model_file}
-    result = registry.run_cell(spec, data=tiny_data, resume=True, **places)
+    lines = []
+    result = registry.run_cell(spec, data=tiny_data, resume=True, echo=lines.append, **places)
+    spent = "as many trials as are expected (2), all released, "
+    assert any(spent in line and line.endswith("all three by Renyi DP") for line in lines)
     said = model_file.with_suffix(".txt").read_text()
     assert model_file.exists() and said == result.model.privacy_statement() + "\n"
     (record,) = read_records(tmp_path)
