@@ -253,6 +253,8 @@ def _of_person(rows, epsilon):
 
 def epsilon_by_pld(ledger):
     """Returns epsilon by privacy loss distributions; None where these cannot be computed."""
+    if ledger.state.search is not None:  # Only Renyi DP knows what a choice costs.
+        return None
     try:
         return ledger.epsilon(accountant="pld")
     except ValueError:

@@ -138,6 +138,10 @@ def test_a_search_has_a_record_of_the_common_kind(
     assert record["epsilon_of_a_trial"] < record["epsilon"]
     assert record["epsilon_validation"] <= 3 and record["num_examples"] == 64 - 16
     assert "16 training examples left out" in record["scale"]
+    folder = tmp_path / "run" / "search"
+    noted = [json.loads(path.read_text()) for path in folder.rglob("measured.json")]
+    assert len(noted) == 2 and all(each["epsilon_pld"] is None for each in noted)
+    assert not list(folder.glob("winner/**/measured.json"))
     rows = record["trials"]["rows"]
     assert len(rows) == 2 and [row["is_winner"] for row in rows] == [True, False]
     is_private = tuner == "private_random"
