@@ -10,6 +10,7 @@ from tensorflow import keras
 from tfdpnorm.least_squares import GRAM_SHARE, directions_for, private_least_squares
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.rounding import ceil_text
+from tfdpnorm.training.resume.run_folder import write_statement
 from trainers.records.fields import fields_of
 from trainers.runs.build import amount_of_privacy, build_network, declaration_of, plan_of
 from trainers.runs.private import epsilon_by_pld, known_of, spent_in_words
@@ -99,6 +100,8 @@ class LeastSquaresRun(Run):
         reasons = [caveat("no_guarantee", sentence=s) for s in data.no_guarantee_because]
         for known in (*reasons, *data.foreign):
             self.model.ledger.record(known)
+        if self.run_dir is not None:
+            write_statement(self.run_dir, self.model)
         return len(data.train_x)
 
     def measured(self):
