@@ -21,15 +21,14 @@ import pathlib
 
 from absl import flags
 
-from tfdpnorm.privacy.entries import ANSWERS
 from trainers import registry
 from trainers.specs import PrivateSpec, SearchSpec, search_spec
 from trainers.specs.options import defaults_of
+from trainers.specs.private import DECLARED
 
 FLAGS = flags.FLAGS
-# What may differ from the cell, and what the user says of the search.
-_OF_THE_CELL = ("epsilon", "delta", "precision", "insecure_seed")
-_DECLARED = ("responsible", "contact", "search", *ANSWERS)
+# What may differ from the cell, and what the user declares.
+_OF_THE_CELL = ("epsilon", "delta", "precision", "insecure_seed", *DECLARED)
 
 
 def define_flags():
@@ -46,7 +45,7 @@ def define_flags():
     spec_flags.define(
         PrivateSpec,
         default=lambda name: "the cell's",
-        only=(*_OF_THE_CELL, *_DECLARED),
+        only=_OF_THE_CELL,
         help={"epsilon": "Budget of the search; default: the epsilon of the cell."},
     )
     flags.mark_flag_as_required("over")

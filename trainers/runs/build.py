@@ -1,6 +1,5 @@
 """From a spec and its data to the model that is trained, and the views of images that it sees."""
 
-import dataclasses
 import functools
 import math
 
@@ -15,7 +14,7 @@ from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import Declaration
 from tfdpnorm.training import make_private
 from trainers.ermis.readings import NEAREST
-from trainers.specs.private import DROPOUTS
+from trainers.specs.private import DECLARED, DROPOUTS
 
 
 def build_network(spec, data, **options):
@@ -84,8 +83,7 @@ def build_private(spec, data, *, steps, augmentation=None, accountant=None, **mo
 
 def declaration_of(spec):
     """Returns what a `PrivateSpec` declares for the privacy statement, a `Declaration`."""
-    names = [field.name for field in dataclasses.fields(Declaration)]
-    return Declaration(**{name: getattr(spec, name) for name in names})
+    return Declaration(**{name: getattr(spec, name) for name in DECLARED})
 
 
 def plan_of(spec, num_examples, *, steps=None, accountant=None):
