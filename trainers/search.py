@@ -46,7 +46,11 @@ def define_flags():
         PrivateSpec,
         default=lambda name: "the cell's",
         only=_OF_THE_CELL,
-        help={"epsilon": "Budget of the search; default: the epsilon of the cell."},
+        help={
+            "epsilon": "Budget of the search; default: the epsilon of the cell.",
+            "search": "For the privacy statement: how the ranges and the other settings were "
+            "found; default: the tuner and what it searched over.",
+        },
     )
     flags.mark_flag_as_required("over")
     common.define_private_run_flags()
