@@ -141,6 +141,7 @@ def train(spec):
         raise ValueError("--resume needs --run_dir. Name the folder of the run.")
     private = _of_private_runs(spec)
     check_datasets(spec)
+    spec = declared(spec)
     if FLAGS.dry_run:
         return show_dry_run(spec)
     from trainers.registry import run_cell
@@ -155,6 +156,28 @@ def train(spec):
         model_file=FLAGS.save_model,
         **private,
     )
+
+
+def declared(spec):
+    """Returns a spec that says how its settings were found only where that is known.
+
+    The words of a table's cell hold for this cell alone, with its own settings and data. For any
+    other private training only the user can say it, by --search.
+    """
+    if spec.kind != "private" or "search" in spec_flags.parsed(type(spec)) or _is_a_cell(spec):
+        return spec
+    return spec.replaced(search=None)
+
+
+def _is_a_cell(spec):
+    from trainers import registry
+    from trainers.runs.settings import differences
+
+    if spec.experiment not in registry.EXPERIMENTS:
+        return False
+    with at_scale(FLAGS.scale if "scale" in FLAGS else "ours"):
+        cells = registry.cells(spec.experiment)
+    return any(not differences(cell, spec.settings) for cell in cells)
 
 
 def check_datasets(spec):

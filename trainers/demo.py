@@ -55,6 +55,7 @@ def main():
                 "test on.\n"
                 "Public images, for the one network that uses them, are synthetic.\n"
             )
+        spec = common.declared(spec)
         result = run_cell(spec, data=data, output_dir=folder, run_dir=_new_folder(folder, name))
         records.append(result.record)
         curves[name] = result.curve

@@ -24,10 +24,11 @@ from absl import flags
 from trainers import registry
 from trainers.specs import PrivateSpec, SearchSpec, search_spec
 from trainers.specs.options import defaults_of
+from trainers.specs.private import DECLARED
 
 FLAGS = flags.FLAGS
-# What may differ from the cell.
-_OF_THE_CELL = ("epsilon", "delta", "precision", "insecure_seed")
+# What may differ from the cell, and what the user declares.
+_OF_THE_CELL = ("epsilon", "delta", "precision", "insecure_seed", *DECLARED)
 
 
 def define_flags():
@@ -45,7 +46,11 @@ def define_flags():
         PrivateSpec,
         default=lambda name: "the cell's",
         only=_OF_THE_CELL,
-        help={"epsilon": "Budget of the search; default: the epsilon of the cell."},
+        help={
+            "epsilon": "Budget of the search; default: the epsilon of the cell.",
+            "search": "For the privacy statement: how the ranges and the other settings were "
+            "found; default: the tuner and what it searched over.",
+        },
     )
     flags.mark_flag_as_required("over")
     common.define_private_run_flags()

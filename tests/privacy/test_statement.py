@@ -321,6 +321,16 @@ def test_independence_is_verified_where_nothing_was_only_tried(codes, verified):
     assert ("(not fully verified);" in line) != verified
 
 
+def test_the_computation_of_given_features_is_not_verified():
+    ledger = ledger_of(40)
+    for known in (caveat("verified_from_graph", rows=8), caveat("given_features")):
+        ledger.record(known)
+    text = privacy_statement(ledger)
+    (line,) = [x for x in summary(text) if x.startswith("What it relies on")]
+    assert "(verified, but for the computation of the features);" in line
+    assert "The computation of the features. It is assumed" in text.split("\nNot covered\n")[1]
+
+
 def test_statements_do_not_refer_to_files_of_the_code(examples):
     for text in examples.values():
         assert "docs/" not in text and ".md" not in text and ".py" not in text

@@ -399,7 +399,11 @@ def test_another_search_in_the_folder_is_rejected(tuner, run, draw, changes):
 
     with pytest.raises(KeyboardInterrupt):
         run(tuner(FakeHyperModel(killed)))
-    with pytest.raises(ValueError, match="belongs to another (run|search)|Expected the search"):
+    another = "There is another search in .* Pass directory= or project_name="
+    with pytest.raises(ValueError, match=another):
+        run(tuner(**changes))
+    run(tuner())
+    with pytest.raises(ValueError, match=another):
         run(tuner(**changes))
 
 

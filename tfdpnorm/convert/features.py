@@ -29,6 +29,7 @@ from tfdpnorm.independence import rows_apart
 from tfdpnorm.privacy.metadata import origins_of
 
 if TYPE_CHECKING:
+    import pathlib
     from collections.abc import Callable
     from typing import Any
 
@@ -94,12 +95,16 @@ class FeatureExtractor:
                 that the model does not take.
             OSError: if the folder cannot be written to.
         """
-        data = hashlib.sha256(np.ascontiguousarray(images)).hexdigest()[:12]
         total = 0.0
-        for view in self._views:
-            path = self._folder / f"{self._name}-{data}-{view.replace(' ', '_')}.npy"
+        for path, view in zip(self.files(images), self._views, strict=True):
             total = total + self._kept(path, images, view)
         return np.asarray(total / len(self._views), np.float32)
+
+    def files(self, images: np.ndarray) -> list[pathlib.Path]:
+        """Returns the paths of the files with the features of images, one for each view."""
+        data = hashlib.sha256(np.ascontiguousarray(images)).hexdigest()[:12]
+        start = f"{self._name}-{data}"
+        return [self._folder / f"{start}-{view.replace(' ', '_')}.npy" for view in self._views]
 
     def _kept(self, path, images, view):
         """The features of one view: read, or computed piece by piece."""

@@ -223,7 +223,13 @@ def reopen_ledger(
         OSError: if it is absent, or cannot be written to.
     """
     ledger = read_ledger(path)
-    check_same_run(ledger, plan, settings)
+    differences = differences_from(ledger, plan, settings)
+    if differences:
+        raise PrivacyError(
+            f"The ledger {path} belongs to another run: {'; '.join(differences)}. Restore these "
+            "settings to continue that run, or name another ledger; the epsilons of several runs "
+            "on the same data add up."
+        )
     ledger.file.open()
     ledger._must_resume = ledger.updates > 0
     return ledger
@@ -251,12 +257,8 @@ def read_ledger(path: str | os.PathLike) -> PrivacyLedger:
     return ledger
 
 
-def check_same_run(ledger, plan, settings=None):
-    """Checks that a ledger is that of the run with this `PrivacyPlan` and these settings.
-
-    Raises:
-        ValueError: listing what differs.
-    """
+def differences_from(ledger, plan, settings=None):
+    """Returns in what a ledger differs from that of the run with this plan and settings: texts."""
     now = PrivacyLedger(plan, settings)
     differences = []
     for old, new in (
@@ -267,12 +269,7 @@ def check_same_run(ledger, plan, settings=None):
             before, after = (repr(d[name]) if name in d else "nothing" for d in (old, new))
             if before != after:
                 differences.append(f"{name} is {before} there and {after} here")
-    if differences:
-        raise PrivacyError(
-            f"The ledger {ledger.file.path} belongs to another run: "
-            f"{'; '.join(differences)}. Restore these settings to continue that run, or name "
-            "another ledger; the epsilons of several runs on the same data add up."
-        )
+    return differences
 
 
 def _after_line(path, number, fields, state):

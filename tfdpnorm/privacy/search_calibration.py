@@ -125,7 +125,7 @@ def describe_search(plan, budget):
     lines = [
         f"Search: {plan.in_words}, delta = {delta:g}.",
         f"  epsilon of the search {ceil_text(plan.epsilon(delta))}, of one trial alone "
-        f"{ceil_text(plan.trial_epsilon(delta))}; noise multiplier {noises}",
+        f"{ceil_text(plan.trial_epsilon(delta))}, by Renyi DP; noise multiplier {noises}",
         f"  scored on {scored}",
         *_chance_of_none(plan),
         "  Instead, for the same budget, by the accountant PLD:",
@@ -139,7 +139,7 @@ def describe_search(plan, budget):
     cheaper = ", less than the search costs" if cost < plan.epsilon(delta) else ""
     lines.append(
         f"  - {trials} runs, all of which may be released: noise multiplier {together}. With the "
-        f"noise of this search, they would cost epsilon {ceil_text(cost)}{cheaper}"
+        f"noise of this search, they would cost epsilon {ceil_text(cost)} by PLD{cheaper}"
     )
     return "\n".join(lines)
 

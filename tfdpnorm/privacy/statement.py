@@ -319,6 +319,8 @@ def _relies_on(ledger, unit):
     known = {each.code for each in ledger.state.caveats}
     verified = known & _VERIFIED and "randomized_check_only" not in known
     how = "(verified)" if verified else "(not fully verified)"
+    if verified and "given_features" in known:
+        how = "(verified, but for the computation of the features)"
     drawn = "" if ledger.plan.sampling_rate == 1 else "batches drawn at random in secret; "
     settings = "settings that are public and were not chosen using the private data"
     if ledger.state.search is not None:

@@ -17,7 +17,7 @@ from tfdpnorm.errors import PrivacyError
 from tfdpnorm.privacy import create_ledger, read_ledger, reopen_ledger
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import Finish, Search
-from tfdpnorm.privacy.ledger import check_same_run
+from tfdpnorm.privacy.ledger import differences_from
 from tfdpnorm.training.resume.run_folder import LEDGER, forget_place, may_be_copy, note_place
 
 # --- the secret key: a file that only its owner can read ---
@@ -189,6 +189,8 @@ class SearchFolder:
         """
         files.make_folder(self.path, "the folder of the search")
         exists = (self.path / LEDGER).exists()
+        if exists:
+            self.check_settings()
         self._key = _read_key(self.path)
         if exists and self._key is None:
             raise PrivacyError(
@@ -226,16 +228,30 @@ class SearchFolder:
             ValueError: if it differs in its budget, its settings, its rows or what is searched.
             OSError: if its ledger is not in the folder.
         """
+        self.check_settings()
         ledger = read_ledger(self.path / LEDGER)
-        kept = _kept_settings(ledger, "secret", "rows")  # of the process that opened it
-        check_same_run(ledger, self._plan, {**self._settings, **kept})
         self._key = _read_key(self.path)
         if self._key is not None:  # It is gone if the search has just ended.
             self._check_rows(ledger, rows)
-        if ledger.state.search != self._search:
+
+    def check_settings(self):
+        """Checks that the search whose ledger is in the folder has these settings.
+
+        Raises:
+            ValueError: listing what differs.
+        """
+        ledger = read_ledger(self.path / LEDGER)
+        kept = _kept_settings(ledger, "secret", "rows")  # of the process that opened it
+        found = differences_from(ledger, self._plan, {**self._settings, **kept})
+        search = ledger.state.search
+        if not found and search not in (None, self._search):
+            found = [f"{search} there and {self._search} here"]
+        if found:
             raise PrivacyError(
-                f"Expected the search that the chief has opened, {ledger.state.search}, got "
-                f"{self._search}. Give all processes the same program."
+                f"There is another search in {self.path}: {'; '.join(found)}. Pass directory= or "
+                "project_name= (--run_dir) to begin this one in another folder, or restore these "
+                "settings to continue that one; the epsilons of several searches on the same data "
+                "add up."
             )
 
     @property

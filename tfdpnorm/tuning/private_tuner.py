@@ -143,6 +143,7 @@ class PrivateTuner(keras_tuner.Tuner):
         check_trial_callbacks(self._callbacks, is_composed=self.search_plan.is_composed)
         self._say = print if verbose else lambda text: None
         if self._folder.has_ended:
+            self._folder.check_settings()
             self._folder.forget_secret()  # It may have been killed before it did.
             self._say("The search has ended.")
             return

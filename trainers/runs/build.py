@@ -11,9 +11,10 @@ from tfdpnorm.keras_compat.devices_and_precision import made_under
 from tfdpnorm.layers import RandomCropAndFlip, with_variational_dropout
 from tfdpnorm.privacy import PrivacyBudget, make_plan
 from tfdpnorm.privacy.caveats import caveat
+from tfdpnorm.privacy.entries import Declaration
 from tfdpnorm.training import make_private
 from trainers.ermis.readings import NEAREST
-from trainers.specs.private import DROPOUTS
+from trainers.specs.private import DECLARED, DROPOUTS
 
 
 def build_network(spec, data, **options):
@@ -78,6 +79,11 @@ def build_private(spec, data, *, steps, augmentation=None, accountant=None, **mo
     for known in data.foreign:
         private.ledger.record(known)
     return private
+
+
+def declaration_of(spec):
+    """Returns what a `PrivateSpec` declares for the privacy statement, a `Declaration`."""
+    return Declaration(**{name: getattr(spec, name) for name in DECLARED})
 
 
 def plan_of(spec, num_examples, *, steps=None, accountant=None):

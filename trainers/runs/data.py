@@ -21,6 +21,7 @@ from tfdpnorm.data import (
 )
 from tfdpnorm.data.examples import Examples
 from tfdpnorm.data.synthetic import is_synthetic
+from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.persons import check_rows_per_person
 from trainers.data.catalogue import known_names
 from trainers.data.images import load_labelled, warn_of_trained_on
@@ -54,7 +55,7 @@ class ExperimentData:
         model_options: Dict of options that the model needs for these data.
         pretrained: What was trained on public data, in words; None for nothing.
         no_guarantee_because: Tuple of reasons, in the data, why no guarantee holds.
-        foreign: Tuple of `Caveat` on what imported weights have seen.
+        foreign: Tuple of `Caveat` on what imported weights have seen, and on features.
         persons: [N rows] whose each training row is, integers, where persons are sampled; None
             where rows are.
     """
@@ -268,7 +269,8 @@ def _prepared(spec, train, raw, synthetic, tested_y, places):
     if synthetic is not None:
         arrays["public_x"] = synthetic.rows(arrays["train_x"].shape[1:])
     arrays, what, left_out = frozen_features(spec, arrays, tested_y=tested_y, **places)
-    return arrays, {"model_options": {"part": "head"}, "pretrained": what}, left_out
+    more = {"model_options": {"part": "head"}, "pretrained": what}
+    return arrays, {**more, "foreign": (caveat("given_features"),)}, left_out
 
 
 def _check_fits(spec, *, is_text):

@@ -73,7 +73,7 @@ def export_finetuned(spec, result, folder, *, data_dir=None, echo=print):
         "Data": f"Trained privately on {spec.dataset}, {_size(result.record)} "
         f"({result.record['scale']}). Compared, and ranged for int8, on {of}.",
         "Not covered by the guarantee": f"The imported weights, {imported}, "
-        f"and the search for settings ({spec.search}).",
+        f"and the search for settings ({result.record['search'] or 'nothing is stated of it'}).",
     }
     card, _ = write_card(
         folder,

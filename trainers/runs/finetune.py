@@ -1,5 +1,6 @@
 """Imported models that are trained further: what is frozen of them, and what is trained."""
 
+import itertools
 import os
 import pathlib
 from typing import NamedTuple
@@ -28,8 +29,10 @@ from tfdpnorm.data import (
 from tfdpnorm.data.synthetic import is_synthetic
 from tfdpnorm.keras_compat.devices_and_precision import made_under
 from tfdpnorm.keras_compat.models import weight_owners
+from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.metadata import origins_of
 from trainers.data.images import load_labelled
+from trainers.runs.pretraining import said_of_kept
 
 MODELS_DIR = "TFDPNORM_MODELS_DIR"  # environment variable: folder of models to import
 
@@ -65,6 +68,9 @@ def prepared(spec, raw, *, data_dir=None, cache_dir, echo=print):
         views=spec.feature_views,
         echo=echo,
     )
+    more["foreign"] = (*part.foreign, caveat("given_features"))
+    kept = [made.files(x) for name, x in raw.items() if name != "public_x" and x is not None]
+    echo(said_of_kept(itertools.chain(*kept)))
     arrays = {name: None if x is None else made(x) for name, x in raw.items()}
     if part.trained is None and spec.feature_scaling == "public":
         public = public_images(spec, raw["train_x"], spec.public_batch_size, data_dir)

@@ -10,8 +10,9 @@ from tensorflow import keras
 from tfdpnorm.least_squares import GRAM_SHARE, directions_for, private_least_squares
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.rounding import ceil_text
+from tfdpnorm.training.resume.run_folder import write_statement
 from trainers.records.fields import fields_of
-from trainers.runs.build import amount_of_privacy, build_network, plan_of
+from trainers.runs.build import amount_of_privacy, build_network, declaration_of, plan_of
 from trainers.runs.private import epsilon_by_pld, known_of, spent_in_words
 from trainers.runs.skeleton import TEST_ROWS, Run, rounded, test_accuracies
 
@@ -93,6 +94,7 @@ class LeastSquaresRun(Run):
             accountant=spec.accountant,
             noise_generator=spec.noise_generator,
             insecure_seed=spec.insecure_seed,
+            declaration=declaration_of(spec),
             ledger_file=self.run_dir and pathlib.Path(self.run_dir) / _LEDGER,
             **amount_of_privacy(spec, data.num_examples, 1) | {"l2_norm_clip": 1.0},
         )
@@ -100,6 +102,8 @@ class LeastSquaresRun(Run):
         reasons = [caveat("no_guarantee", sentence=s) for s in data.no_guarantee_because]
         for known in (*reasons, *data.foreign):
             self.model.ledger.record(known)
+        if self.run_dir is not None:
+            write_statement(self.run_dir, self.model)
         return len(data.train_x)
 
     def measured(self):

@@ -67,6 +67,8 @@ def frozen_features(spec, arrays, *, tested_y=None, data_dir=None, cache_dir=CAC
     public = _PublicTraining(spec, shape, data_dir, cache_dir, echo)
     whole = public.network()
     network = public.without_head(whole)
+    private = [x for name, x in arrays.items() if name != "public_x" and x is not None]
+    echo(said_of_kept(map(public.file, private)))
     own = public.features(network, public.images)
     mean = own.mean(axis=0)
     scale = np.sqrt(np.mean(np.square(own - mean)) + 1e-12)
@@ -82,6 +84,14 @@ def frozen_features(spec, arrays, *, tested_y=None, data_dir=None, cache_dir=CAC
             f"{100 * np.mean(right):.2f} % of those tested"
         )
     return features, words, left_out(spec, len(public.public))
+
+
+def said_of_kept(paths):
+    """Returns what the user has to know of files with features of private images, a line."""
+    return (
+        "  features are kept for later runs, as secret as the images, and to be deleted with them: "
+        f"{', '.join(map(str, paths))}"
+    )
 
 
 def said_of(spec, count):
@@ -170,10 +180,14 @@ class _PublicTraining:
         """The classes that a whole network predicts for images: int [N]."""
         return _run(whole, images).argmax(axis=-1)
 
+    def file(self, images):
+        """The file of the features of `images`."""
+        key = hashlib.sha256(np.ascontiguousarray(images)).hexdigest()[:16]
+        return self.folder / f"{key}.npy"
+
     def features(self, network, images):
         """Features of `images`, from the cache if they are there."""
-        key = hashlib.sha256(np.ascontiguousarray(images)).hexdigest()[:16]
-        path = self.folder / f"{key}.npy"
+        path = self.file(images)
 
         def compute():
             started = time.perf_counter()

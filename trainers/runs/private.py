@@ -7,12 +7,12 @@ from tensorflow import keras
 
 from tfdpnorm.choices import AUTO
 from tfdpnorm.data import poisson_batches
-from tfdpnorm.privacy.entries import Declaration, Finish
+from tfdpnorm.privacy.entries import Finish
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.training import PrivacyNoiseAsDropout, RunDir, WeightAverage
 from tfdpnorm.training.resume.run_folder import write_statement
 from trainers.records.fields import fields_of
-from trainers.runs.build import augmentations, build_private
+from trainers.runs.build import augmentations, build_private, declaration_of
 from trainers.runs.optimizers import (
     fit_options,
     halving_callbacks,
@@ -61,13 +61,7 @@ class PrivateRun(Run):
                 spec.augmentation_multiplicity, data.train_x.shape[1:], spec.views
             ),
             run_dir=self.run_dir and RunDir(self.run_dir, self.resume, checkpoint_every),
-            declaration=Declaration(
-                spec.responsible,
-                spec.contact,
-                spec.search,
-                settings_used_private_data=spec.settings_used_private_data,
-                initial_weights_used_private_data=spec.initial_weights_used_private_data,
-            ),
+            declaration=declaration_of(spec),
         )
         if spec.physical_batch_size == AUTO:  # The record says how many.
             rows = self.model.physical_batch_size
@@ -259,6 +253,8 @@ def _of_person(rows, epsilon):
 
 def epsilon_by_pld(ledger):
     """Returns epsilon by privacy loss distributions; None where these cannot be computed."""
+    if ledger.state.search is not None:  # Only Renyi DP knows what a choice costs.
+        return None
     try:
         return ledger.epsilon(accountant="pld")
     except ValueError:

@@ -10,7 +10,7 @@ from tfdpnorm.tuning.hypermodel import closed_on_failure
 from trainers.runs.private import PrivateRun
 from trainers.searches.space import grids, trial_spec
 
-MEASURED = "measured.json"
+MEASURED = "measured.json"  # exact test accuracies: not in the run, which may be released
 
 
 class CellHyperModel(PrivateHyperModel):
@@ -54,14 +54,14 @@ class CellHyperModel(PrivateHyperModel):
         return [(spec.expected_batch_size, spec.updates(count)) for spec in specs]
 
     def train(self, hp, trial, x, y, **fit):
-        """As `PrivateHyperModel`; notes what was measured in the folder of the run."""
+        """As `PrivateHyperModel`; notes what was measured in the trial's folder."""
         run = self._run(hp, trial)
         with closed_on_failure(run.model):
             run.restore()
             started = time.perf_counter()
             run.train()
             measured = {**run.measured(), "seconds": time.perf_counter() - started}
-            files.write_whole(trial.run_dir / MEASURED, json.dumps(measured))
+            files.write_whole(trial.run_dir.parent / MEASURED, json.dumps(measured))
         return run.model
 
     def restore(self, hp, trial):

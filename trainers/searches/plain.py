@@ -58,7 +58,7 @@ class PlainTuner(keras_tuner.Tuner):
         run.train()
         folder = self.run_dir_of(trial)
         run.model.save_weights(str(folder / _WEIGHTS))
-        files.write_whole(folder / MEASURED, json.dumps(run.measured()))
+        files.write_whole(folder.parent / MEASURED, json.dumps(run.measured()))
         return {SCORE: PublicScore(*validation_data).measure(run.model)}
 
     def load_model(self, trial):

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import pathlib
 import tempfile
 
 from tfdpnorm.data import split_public
@@ -97,7 +98,6 @@ class SearchRun(Run):
             "epsilon": ledger.epsilon(),
             "epsilon_target": self.spec.run.epsilon,
             "epsilon_rdp": ledger.epsilon(),
-            "epsilon_pld": None,  # Only Renyi DP knows what a choice costs.
             "epsilon_validation": ledger.validation_epsilon(),
             "epsilon_of_a_trial": ledger.state.search.trial_epsilon(ledger.plan.delta),
             "epsilon_of_trials_composed": ledger.state.search.composed_epsilon(ledger.plan.delta),
@@ -111,8 +111,9 @@ class SearchRun(Run):
             return f"NO GUARANTEE: {'; '.join(record['no_guarantee_because'])}"
         return (
             f"epsilon {ceil_text(record['epsilon'])} with the search; one trial alone "
-            f"{ceil_text(record['epsilon_of_a_trial'])}, all of them composed "
-            f"{ceil_text(record['epsilon_of_trials_composed'])}"
+            f"{ceil_text(record['epsilon_of_a_trial'])}; as many trials as are expected "
+            f"({self.spec.expected_trials:g}), all released, "
+            f"{ceil_text(record['epsilon_of_trials_composed'])}; all three by Renyi DP"
         )
 
     def close(self):
@@ -125,7 +126,8 @@ class SearchRun(Run):
         return self._measured(best)
 
     def _measured(self, trial):
-        return json.loads((self._tuner.run_dir_of(trial) / MEASURED).read_text())
+        folder = pathlib.Path(self._tuner.get_trial_dir(trial.trial_id))
+        return json.loads((folder / MEASURED).read_text())
 
     def trials(self):
         """Settings, score and test accuracy of the winner, or of all trials."""

@@ -30,6 +30,14 @@ VARIATIONAL_METHODS = ("dpvd", "svi", "dpsgd", "dropout", "gaussian_dropout", "n
 DROPOUTS = {"dropout": "binary", "gaussian_dropout": "gaussian"}
 # Of their method "dpvd": with a guarantee, or Algorithm 1 to the letter, without any.
 READINGS = ("sound", "as_printed")
+# What the statement says on the word of the data holder.
+DECLARED = (
+    "responsible",
+    "contact",
+    "search",
+    "settings_used_private_data",
+    "initial_weights_used_private_data",
+)
 # Groups of options that a program may leave out.
 PRETRAINING = ("pretraining_dataset", "pretraining_epochs")
 STATISTICS_AND_ROWS = (
@@ -252,6 +260,13 @@ class PrivateSpec(TrainingSpec):
     )
     contact: str | None = option(
         None, "How to reach them, for the privacy statement.", measured=False
+    )
+    search: str | None = option(
+        None,
+        "For the privacy statement: how the settings were found, in words; no epsilon covers it. "
+        "Default: what is known of a cell of a table that is trained with its own settings; of any "
+        "other run, the statement says that this was not stated.",
+        measured=False,
     )
     settings_used_private_data: bool | None = option(
         None,

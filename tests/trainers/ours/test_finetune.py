@@ -1,6 +1,7 @@
 """Fine-tuning: cells, runs on a tiny imported model, and the program."""
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,8 +18,10 @@ from trainers.data.sources import load_examples
 from trainers.ours import finetune_cells as cells
 from trainers.records.store import read_records
 from trainers.runs import data, export, finetune
+from trainers.runs.data import load_experiment_data
 from trainers.runs.export import check_export, export_finetuned
 from trainers.runs.finetune import MODELS_DIR, deployed_model
+from trainers.runs.private import PrivateRun
 from trainers.specs import search_spec
 
 
@@ -134,6 +137,20 @@ def test_features_are_centred_by_public_constants(tmp_path, model_path, public_s
     centred = result.model.model.get_layer("centred")
     assert len(centred.mean.numpy().ravel()) == 6 and not centred.trainable_weights
     assert result.record["guarantee_holds"]
+
+
+def test_where_features_of_private_images_are_kept_and_what_is_assumed_of_them(
+    tmp_path, model_path
+):
+    lines = []
+    spec = small_spec(model_path, feature_views=2, norm="public_batch")
+    data = load_experiment_data(spec, cache_dir=tmp_path / "cache", echo=lines.append)
+    (line,) = [line for line in lines if "as secret as the images" in line]
+    named = {Path(name) for name in line.rpartition(": ")[2].split(", ")}
+    assert named < set((tmp_path / "cache").glob("*.npy")) and len(named) == 2 * 2
+    model = PrivateRun(spec, data, echo=str).model
+    assumed = "The computation of the features. It is assumed"
+    assert any(s.startswith(assumed) for s in model.ledger.state.sentences("not_covered"))
 
 
 def test_constants_are_not_taken_from_rows_that_are_split_off(model_path):

@@ -1,6 +1,7 @@
 """Heads that one release gives: cells, runs, what is rejected, and the program."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -54,6 +55,15 @@ def test_a_run_releases_once_and_says_so(tmp_path):
     assert 100 * np.mean(scores.argmax(-1) == test.y) == pytest.approx(record["test_accuracy"])
     with pytest.raises(ValueError, match="the only release of that run is spent"):
         run(spec, tmp_path, resume=True)
+
+
+def test_a_run_with_a_folder_writes_what_is_stated_and_declared(tmp_path):
+    result = run(small_spec(responsible="Jane Doe", search="none"), tmp_path)
+    text = (tmp_path / "run" / "privacy_statement.txt").read_text()
+    assert text == result.model.privacy_statement() + "\n"
+    assert "Responsible person: Jane Doe" in text and 'data holder states: "none"' in text
+    written = json.loads((tmp_path / "run" / "privacy_statement.json").read_text())
+    assert written == result.model.privacy_statement_json()
 
 
 def test_known_exceptions_to_the_guarantee_are_stated(tmp_path):

@@ -75,7 +75,7 @@ def test_help_lists_every_flag(shell):
     listed = set(re.findall(r"^  --(?:\[no\])?(\w+):", result.out, re.MULTILINE))
     own = {"dataset", "norm", "epsilon", "data_dir", "output_dir", "dry_run", "mixed_precision"}
     own |= {"run_dir", "resume", "checkpoint_every", "cache_dir", "model", "save_model", "scale"}
-    own |= {"responsible", "contact", "norm_placement", *ANSWERS}
+    own |= {"responsible", "contact", "search", "norm_placement", *ANSWERS}
     assert listed == own | set(VALUES) | set(VOCABULARY) | set(PLATEAU)
     assert "--dataset=mnist --norm=public_batch --epsilon=1" in result.out, "no example"
     assert "NOT private" in re.sub(r"\s+", " ", result.out), "mode lot without a warning"

@@ -38,6 +38,15 @@ def test_flags_reach_the_spec(program, trained):
     assert spec.kind == "search" and spec.cell == "digits-layer-bayesian/eps=2"
     assert (spec.tuner, spec.expected_trials, spec.run.epsilon) == ("bayesian", 5.0, 2.0)
     assert (spec.score_examples, spec.seed, spec.run.paper_value) == (99, 3, None)
+    assert spec.run.search.startswith("bayesian over") and spec.run.contact is None
+
+
+def test_what_the_user_declares_reaches_the_spec(program, trained):
+    given = ["--search=ranges by guess", "--contact=Jane", "--nosettings_used_private_data"]
+    assert "not trained here" in program(OVER, *given).err
+    run = trained[0].run
+    assert (run.search, run.contact) == ("ranges by guess", "Jane")
+    assert run.settings_used_private_data is False
 
 
 def test_a_dry_run_shows_the_cost_and_the_alternatives(program):

@@ -1,6 +1,7 @@
 """Frozen features: public training only, computed once, the network cut in two without a seam."""
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from tensorflow import keras
 
 from tfdpnorm import models
 from tfdpnorm.data import Examples
+from tfdpnorm.privacy.caveats import caveat
 from trainers.davody import cells as davody
 from trainers.ermis import cells as ermis
 from trainers.registry import run_cell
@@ -121,7 +123,11 @@ def test_a_second_run_computes_nothing(sets, tmp_path, monkeypatch):
     monkeypatch.setattr(pretraining, "_run", forbidden)
     lines.clear()
     again = load(make_spec(seed=5, expected_batch_size=4), tmp_path, lines)
-    assert lines == []
+    (line,) = lines
+    (kept,) = tmp_path.iterdir()
+    named = {Path(name) for name in line.rpartition("to be deleted with them: ")[2].split(", ")}
+    assert len(named) == 2 and named < set(kept.glob("*.npy"))  # private, test
+    assert first.foreign == (caveat("given_features"),)
     np.testing.assert_array_equal(first.train_x, again.train_x)
 
 

@@ -125,7 +125,10 @@ def test_a_search_has_a_record_of_the_common_kind(
     spec = searched(tuner=tuner, recorded_trials="all")
     model_file = tmp_path / "winner.keras"
     places = {"output_dir": tmp_path, "run_dir": tmp_path / "run", "model_file": model_file}
-    result = registry.run_cell(spec, data=tiny_data, resume=True, **places)
+    lines = []
+    result = registry.run_cell(spec, data=tiny_data, resume=True, echo=lines.append, **places)
+    spent = "as many trials as are expected (2), all released, "
+    assert any(spent in line and line.endswith("all three by Renyi DP") for line in lines)
     said = model_file.with_suffix(".txt").read_text()
     assert model_file.exists() and said == result.model.privacy_statement() + "\n"
     (record,) = read_records(tmp_path)
@@ -135,6 +138,10 @@ def test_a_search_has_a_record_of_the_common_kind(
     assert record["epsilon_of_a_trial"] < record["epsilon"]
     assert record["epsilon_validation"] <= 3 and record["num_examples"] == 64 - 16
     assert "16 training examples left out" in record["scale"]
+    folder = tmp_path / "run" / "search"
+    noted = [json.loads(path.read_text()) for path in folder.rglob("measured.json")]
+    assert len(noted) == 2 and all(each["epsilon_pld"] is None for each in noted)
+    assert not list(folder.glob("winner/**/measured.json"))
     rows = record["trials"]["rows"]
     assert len(rows) == 2 and [row["is_winner"] for row in rows] == [True, False]
     is_private = tuner == "private_random"

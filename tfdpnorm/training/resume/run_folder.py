@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from tensorflow import keras
 
+    from tfdpnorm.least_squares.release import LeastSquaresHead
     from tfdpnorm.privacy.plan import PrivacyPlan
     from tfdpnorm.training.private_model import PrivateModel
 
@@ -246,12 +247,12 @@ def may_be_copy(ledger):
     return known != _place(ledger)
 
 
-def write_statement(folder: str | os.PathLike, private: PrivateModel) -> tuple:
-    """Writes the privacy statement of a `PrivateModel` to a folder, as text and as JSON.
+def write_statement(folder: str | os.PathLike, private: PrivateModel | LeastSquaresHead) -> tuple:
+    """Writes the privacy statement of a private model to a folder, as text and as JSON.
 
     Args:
         folder: The folder.
-        private: The `PrivateModel`.
+        private: The `PrivateModel`, or `LeastSquaresHead`.
 
     Returns:
         Pair of the paths, `privacy_statement.txt` and `.json`.
