@@ -110,8 +110,8 @@ def estimate(spec, records, kept=()):
 
     The mean of the same cell's runs with the same settings; without one, that of the table's
     runs of the same network on the same data set, or else of the same network, or else of all its
-    runs, each scaled by the rows that went through it, by their pixels and by the width of
-    the network. Where each row gets its own backward pass through the whole batch, as in Algorithm 1,
+    runs, each scaled by the rows that went through it, by their pixels and by the width of the
+    network. Where each row gets its own backward pass through the whole batch, as in Algorithm 1,
     runs without that tell nothing.
 
     Args:
