@@ -2,11 +2,15 @@
 
 import math
 
+import pytest
+from scipy import special
+
 from tests.each import each
 from tests.statements import section, summary
 from tfdpnorm.privacy import Declaration, PrivacyLedger, make_plan, privacy_statement
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import Search, Trial, Updates
+from tfdpnorm.privacy.figures import Figures
 from tfdpnorm.privacy.search import SearchPlan
 
 STEPS = 40
@@ -100,3 +104,19 @@ def test_of_all_trials_nothing_may_be_published(shape, trials, secret):
     line = summary(privacy_statement(ledger_of(*entries, search=search(shape))))[3]
     assert ("neither this statement nor the ledger" in line) == secret
     assert ("the winner, its own statement" in line) == secret
+
+
+@each("noise, told", [(2.0, True), (0.6, False)])
+def test_a_mu_that_says_less_than_the_rates_is_left_out(noise, told):
+    """Of a search: at 1 % its mu would allow more than twice what attacks can reach."""
+    plan = make_plan(
+        num_examples=6000, expected_batch_size=60, steps=STEPS, l2_norm_clip=1.0,
+        noise_multiplier=noise, delta=1e-5,
+    )  # fmt: skip
+    ledger = PrivacyLedger(plan)
+    ledger.record(Search(SearchPlan(4, math.inf, ((0.01, noise, STEPS),))))
+    ledger.record(Updates(STEPS))
+    figures, line = Figures(ledger), summary(privacy_statement(ledger))[1]
+    assert ("with mu = " in line) == told
+    assert (figures.rate_by_mu(0.01) <= 2 * figures.true_positive_rates[0.01]) == told
+    assert figures.rate_by_mu(0.01) == pytest.approx(1 - special.ndtr(2.3263479 - figures.mu))

@@ -3,6 +3,8 @@
 import functools
 import math
 
+from scipy import special
+
 from tfdpnorm.privacy import epsilons, profiles
 from tfdpnorm.privacy.added_delta import added_to_delta, total
 
@@ -61,6 +63,10 @@ class Figures:
     def mu(self):
         """See `profiles.gaussian_mu`."""
         return profiles.gaussian_mu(self._profile)
+
+    def rate_by_mu(self, false_positive_rate):
+        """The true-positive rate that mu alone would allow."""
+        return float(special.ndtr(special.ndtri(false_positive_rate) + self.mu))
 
     @functools.cached_property
     def _profile(self):

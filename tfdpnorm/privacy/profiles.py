@@ -125,14 +125,14 @@ def loss_at(profile, probability):
         A float >= 0; infinite if the profile bounds no loss so.
     """
     probability = arguments.open_unit("probability", probability)
-    asked = np.append(0.0, np.geomspace(1e-4, _LARGEST, 400))
+    asked = np.append(0.0, np.geomspace(1e-4, _LARGEST, 100))
     for _ in range(_ROUNDS):
         shares = np.minimum(profile(asked) / probability, 1.0)
         with np.errstate(divide="ignore"):
             losses = asked - np.log1p(-shares)
         best = int(np.argmin(losses))
         around = np.clip([best - 1, best + 1], 0, len(asked) - 1)
-        asked = np.union1d(np.linspace(*asked[around], 200), asked[best])
+        asked = np.union1d(np.linspace(*asked[around], 25), asked[best])
     return float(losses.min())
 
 

@@ -218,8 +218,20 @@ def _meaning(figures, unit):
         f"by a factor of at most {ceil_text(figures.odds, 3)}. Results that allow more have a "
         f"probability of at most {_one_in(figures.delta)}. An attack with false "
         f"positives for 1 % of the {unit.many} outside the data identifies at most "
-        f"{percent(rates[0.01])} of those inside; with 0.1 %, at most {percent(rates[0.001])}. For "
-        "experts: attacks with 0.1 % to 99.9 % of false positives do no better than against "
+        f"{percent(rates[0.01])} of those inside; with 0.1 %, at most {percent(rates[0.001])}."
+        f"{_of_mu(figures)}"
+    )
+
+
+def _of_mu(figures):
+    """A sentence on mu, if attacks with few false positives are about as good as it says.
+
+    What bounds a search is far from a Gaussian mechanism: its mu would look like another guarantee.
+    """
+    if figures.rate_by_mu(0.01) > 2 * figures.true_positive_rates[0.01]:
+        return ""
+    return (
+        " For experts: attacks with 0.1 % to 99.9 % of false positives do no better than against "
         f"Gaussian differential privacy with mu = {ceil_text(figures.mu, 3)}."
     )
 
