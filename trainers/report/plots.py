@@ -101,12 +101,14 @@ def plot_experiment(records, path, title, networks=(), form=None):
 def _series(records, networks, form):
     """List of `Series`, in the order of the networks."""
     cells = by_cell(records, networks)
+    # Where nothing is private, there is one column; next to budgets, infinity has no place.
+    some_private = any(record["kind"] != "non_private" for record in records)
     found, drawn = [], set()  # of the paper's: variants of a network have its figures
     for index, norm in enumerate(dict.fromkeys(norm for norm, _ in cells)):
         ours, paper, holds, claimed = [], [], True, False
         for (name, _), group in cells.items():
-            epsilon = group[0]["epsilon_target"]
-            if name != norm or epsilon is None or not math.isfinite(epsilon):
+            epsilon = _target(group[0])
+            if name != norm or epsilon is None or (some_private and math.isinf(epsilon)):
                 continue
             cell = group[0]["cell"]
             values = [record[form.field(cell)] for record in group]
@@ -124,6 +126,11 @@ def _series(records, networks, form):
         if ours:
             found.append(Series(norm, label, index, sorted(ours), sorted(paper)))
     return found
+
+
+def _target(record):
+    """The epsilon that was asked for, infinite without privacy; None if the noise was given."""
+    return math.inf if record["kind"] == "non_private" else record["epsilon_target"]
 
 
 def _panels(series, experiment):

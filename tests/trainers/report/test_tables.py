@@ -271,6 +271,18 @@ def test_long_labels_are_not_cut_off(tmp_path, drawn, make_record, claimed, budg
     assert all(0 <= box.x0 and box.x1 <= axes.figure.bbox.width for box in boxes)
 
 
+@pytest.mark.parametrize("beside", [False, True])
+def test_runs_without_privacy_are_drawn_unless_others_have_budgets(
+    tmp_path, drawn, make_record, unprotected_record, beside
+):
+    fields = dict(kind="non_private", epsilon_target=None, test_accuracy=55.5, paper_value=None)
+    records = [unprotected_record(**fields)] + [make_record(test_accuracy=44.4)] * beside
+    plots.plot_experiment(records, tmp_path / "e.png", "title")
+    (axes,) = drawn
+    shown = [text.get_text() for text in axes.texts]
+    assert ("55.5" in shown) != beside and ("44.4" in shown) == beside
+
+
 def test_labels_at_the_ends_of_lines_do_not_overlap(tmp_path, drawn, make_record):
     records = [
         make_record(
