@@ -4,7 +4,7 @@ import dataclasses
 from typing import ClassVar
 
 from tfdpnorm import arguments
-from tfdpnorm.choices import NORMS
+from tfdpnorm.choices import MODELS, NORMS
 from trainers.specs.checks import check_model, check_validation, check_vocabulary
 from trainers.specs.options import Condition, check_fields, option, when
 
@@ -76,7 +76,7 @@ class TrainingSpec:
 
     # --- network ---
     norm: str = option("none", "Normalisation of the network.", choices=NORMS)
-    model: str = option("lenet5", "Network.")
+    model: str = option("lenet5", f"Network: {', '.join(MODELS)}.")
     model_options: tuple[tuple[str, object], ...] = option(
         (), "Pairs of further options of the model, such as (('activation', 'tanh'),).", flag=False
     )
