@@ -137,6 +137,10 @@ class LeastSquaresRun(Run):
         """As `Run`."""
         return self.model, self.model.privacy_statement()
 
+    def statement(self):
+        """As `Run`."""
+        return self.model.privacy_statement_json()
+
     def close(self):
         """Closes the ledger, so that others may read it."""
         self.model.ledger.close()

@@ -49,6 +49,7 @@ def test_a_run_releases_once_and_says_so(tmp_path):
     assert record["guarantee_holds"] and record["updates"] == 1 and record["sampling_rate"] == 1
     assert record["epsilon"] == pytest.approx(2, rel=0.01) and record["num_examples"] == 1037
     assert record["test_accuracy"] > 60
+    assert record["statement"]["guarantee"]["epsilon"] == record["epsilon"]
     assert "one noisy sum, and no gradients" in file.with_suffix(".txt").read_text()
     test = load_examples("digits", "test")
     scores = keras.models.load_model(file).predict(test.x, verbose=0)
