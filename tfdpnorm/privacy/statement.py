@@ -269,9 +269,9 @@ def _who(ledger, unit, person, released):
     return (
         f"{whom}; and any person who owns {at_most(rows)} of them, with epsilon = "
         f"{ceil_text(person.epsilon)} (rounded up) at the same delta: a certainty of "
-        f"50 % becomes at most {percent(person.certainty)} but for the same probability, an attack "
-        "with 1 % false positives "
-        f"identifies at most {percent(person.true_positive_rates[0.01])} of such persons, and mu = "
+        f"50 % becomes at most {percent(person.certainty)} (with the exception of line 2), an "
+        "attack with 1 % false positives identifies at most "
+        f"{percent(person.true_positive_rates[0.01])} of such persons, and mu = "
         f"{ceil_text(person.mu, 3)}."
     )
 
