@@ -40,16 +40,16 @@ class Figures:
 
     @functools.cached_property
     def odds(self):
-        """The factor that odds change by at most, but with a probability of delta; maybe infinite.
+        """The factor by which odds change at most, except with probability delta; maybe infinite.
 
-        More than exp(epsilon): epsilon is exceeded with a probability of more than delta.
+        More than exp(epsilon): results beyond that may have a probability of more than delta.
         """
         loss = profiles.loss_at(self._profile, self.delta)
         return math.exp(loss) if loss < _LARGEST else math.inf
 
     @property
     def certainty(self):
-        """How sure an attacker with even odds can become, but with that probability."""
+        """How sure an attacker with even odds can become, except with that probability."""
         return 1 / (1 + 1 / self.odds)
 
     @functools.cached_property

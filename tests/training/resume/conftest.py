@@ -4,6 +4,7 @@ import pytest
 from tensorflow import keras
 
 from tests.private_of import private_of
+from tfdpnorm.privacy import make_plan
 
 
 @pytest.fixture(scope="module")
@@ -29,3 +30,16 @@ def start(build, data, public, cross_entropy):
         return private
 
     return make
+
+
+@pytest.fixture
+def small_plan():
+    """Five updates on nine examples, for folders without a training."""
+    return make_plan(
+        num_examples=9,
+        expected_batch_size=3,
+        steps=5,
+        l2_norm_clip=1.0,
+        noise_multiplier=1.0,
+        delta=1e-3,
+    )

@@ -6,22 +6,13 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.privacy import make_plan
 from tfdpnorm.privacy.entries import Updates
 from tfdpnorm.training.resume.run_folder import RunFolder
 
 
 @pytest.fixture
-def folder(tmp_path):
-    plan = make_plan(
-        num_examples=9,
-        expected_batch_size=3,
-        steps=5,
-        l2_norm_clip=1.0,
-        noise_multiplier=1.0,
-        delta=1e-3,
-    )
-    return RunFolder(tmp_path / "run", plan, {})
+def folder(tmp_path, small_plan):
+    return RunFolder(tmp_path / "run", small_plan, {})
 
 
 def failed(folder, monkeypatch):

@@ -17,7 +17,7 @@ from tensorflow import keras
 from tests.halting import Halt, HaltAfter
 from tfdpnorm import files
 from tfdpnorm.keras_compat.variables import KERAS_3
-from tfdpnorm.privacy import BudgetExhaustedError, LedgerCorruptError, make_plan, read_ledger
+from tfdpnorm.privacy import BudgetExhaustedError, LedgerCorruptError, read_ledger
 from tfdpnorm.privacy.entries import Search, Updates
 from tfdpnorm.privacy.search import SearchPlan
 from tfdpnorm.training import PrivateValidation, WeightAverage, weights_digest
@@ -484,18 +484,12 @@ def test_a_checkpoint_tells_no_more_than_weights(start, crashed, tmp_path):
 
 @pytest.mark.quick_cases("2", "3", "4", "5")
 @pytest.mark.parametrize("dies_in", range(1, 6))
-def test_a_checkpoint_that_is_replaced_is_there_at_every_moment(tmp_path, monkeypatch, dies_in):
+def test_a_checkpoint_that_is_replaced_is_there_at_every_moment(
+    tmp_path, monkeypatch, small_plan, dies_in
+):
     """As at the end of an epoch, where the state of callbacks is saved after they have acted."""
-    plan = make_plan(
-        num_examples=9,
-        expected_batch_size=3,
-        steps=5,
-        l2_norm_clip=1.0,
-        noise_multiplier=1.0,
-        delta=1e-3,
-    )
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-    first, calls = run_folder.RunFolder(tmp_path, plan, {}), []
+    first, calls = run_folder.RunFolder(tmp_path, small_plan, {}), []
     first.ledger.record(Updates(3))
     first.save(model, {})
 
@@ -516,7 +510,7 @@ def test_a_checkpoint_that_is_replaced_is_there_at_every_moment(tmp_path, monkey
             for _ in range(3):
                 first.save(model, {})
     first.ledger.close()
-    again = run_folder.RunFolder(tmp_path, plan, {}, resume=True)
+    again = run_folder.RunFolder(tmp_path, small_plan, {}, resume=True)
     assert again.checkpoint["updates"] == 3 and not list(tmp_path.glob("*.replaced"))
     again.restore_weights(model)
 
