@@ -4,6 +4,7 @@ import math
 import numbers
 
 _PERCENTAGES = ("test_accuracy", "test_accuracy_ema", "test_top5", "test_top5_ema")
+_PERCENTAGES_OF_CURVES = ("test_accuracy", "validation_accuracy")
 
 
 def check_record(record):
@@ -16,12 +17,25 @@ def check_record(record):
         ValueError: naming the field and what it holds.
     """
     for name in _PERCENTAGES:
-        value = record.get(name)
-        if value is not None and not _is_percentage(value):
-            raise ValueError(f"{name} {value!r}, not a number from 0 to 100")
+        _check_percentage(name, record.get(name))
+    for point in _points(record):
+        for name in _PERCENTAGES_OF_CURVES:
+            _check_percentage(f"{name} of its curve", point.get(name))
     stated = _stated_epsilon(record)
     if stated is not None and "epsilon" in record and record["epsilon"] != stated:
         raise ValueError(f"epsilon {record['epsilon']!r}, but {stated!r} in its privacy statement")
+
+
+def _points(record):
+    curve = record.get("curve") or []
+    if not isinstance(curve, list) or not all(isinstance(point, dict) for point in curve):
+        raise ValueError("a curve that is no list of points")
+    return curve
+
+
+def _check_percentage(name, value):
+    if value is not None and not _is_percentage(value):
+        raise ValueError(f"{name} {value!r}, not a number from 0 to 100")
 
 
 def _is_percentage(value):

@@ -204,6 +204,9 @@ def test_a_record_that_lacks_a_field_is_named_with_it(tmp_path, make_record):
         (dict(test_accuracy_ema=INF), "test_accuracy_ema inf"),
         (dict(test_top5=100.1), "test_top5 100.1"),
         (dict(test_top5_ema=[1.0]), r"test_top5_ema \[1.0\]"),
+        (dict(curve=[dict(updates=1, test_accuracy=101)]), "test_accuracy of its curve 101"),
+        (dict(curve=[dict(epoch=1, validation_accuracy=INF)]), "validation_accuracy of its curve"),
+        (dict(curve=[98.0]), "a curve that is no list of points"),
         (
             dict(epsilon=1, statement={"guarantee": {"epsilon": 2.998}}),
             "epsilon 1, but 2.998 in its privacy",
