@@ -20,8 +20,10 @@ from tests.mutants import (
     rules,
     sampling,
     searches,
+    statements,
     statistics,
     validation,
+    what_a_run_notices,
 )
 
 _SUBJECTS = (
@@ -34,6 +36,8 @@ _SUBJECTS = (
     persons,
     proofs,
     accounting,
+    statements,
+    what_a_run_notices,
     conditions,
     ledger,
     resuming,

@@ -135,7 +135,7 @@ MUTANTS = (
         "if False:",
         "Answers that decided when to stop are said to cost what the answers so far cost.",
         tests_in(
-            "tests/privacy/test_statement.py",
+            "tests/privacy/test_statement_of_queries.py",
             "test_statement_names_the_epsilon_of_all_planned_answers",
         ),
     ),
