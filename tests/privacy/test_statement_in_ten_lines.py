@@ -62,7 +62,7 @@ def test_figures_for_attackers_include_what_is_added_to_delta():
         (
             [],
             "Unconfirmed: that the settings",
-            "(not declared by the data holder); and",
+            "(not declared by the data holder); init",
         ),
         (
             [Declaration("Jane Doe")],
@@ -82,13 +82,13 @@ def test_figures_for_attackers_include_what_is_added_to_delta():
         (
             [Declaration(settings_used_private_data=False)],
             "the conditions below.",
-            "were not chosen using the private data (as declared); and",
+            "were not chosen using the private data (as declared); init",
         ),
     ],
 )
 def test_it_says_whether_anybody_answers_for_the_settings(recorded, first, relied_on):
     ledger = ledger_of(4000)
-    for entry in recorded:
+    for entry in (*recorded, Declaration(initial_weights_used_private_data=False)):
         ledger.record(entry)
     lines = summary(privacy_statement(ledger))
     assert first in lines[0] and relied_on in lines[6]

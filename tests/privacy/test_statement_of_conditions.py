@@ -1,6 +1,7 @@
 """What a reader could overlook is in the numbered lines, not in the details alone."""
 
 import math
+import re
 
 import pytest
 from scipy import special
@@ -11,26 +12,34 @@ from tfdpnorm.privacy import Declaration, PrivacyLedger, make_plan, privacy_stat
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import Search, Trial, Updates
 from tfdpnorm.privacy.figures import Figures
+from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.privacy.search import SearchPlan
 
 STEPS = 40
 NOISE = 2.0
 
 
-def ledger_of(*entries, search=None):
-    ledger = PrivacyLedger(
-        make_plan(
-            num_examples=6000,
-            expected_batch_size=60,
-            steps=STEPS,
-            l2_norm_clip=1.0,
-            noise_multiplier=NOISE,
-            delta=1e-5,
-        )
-    )
+PLAN = dict(
+    num_examples=6000,
+    expected_batch_size=60,
+    steps=STEPS,
+    l2_norm_clip=1.0,
+    noise_multiplier=NOISE,
+    delta=1e-5,
+)
+NOT_FRESH = caveat("initial_weights_not_fresh", which="bias")
+RELEASE = dict(features=5, share=0.5, most_per_person=None)
+ANOTHER_RUN = dict(
+    run="ab", file=None, updates=3, unit="row", num_examples=9, delta=1e-5,
+    whole_plan_epsilon=None, validation_epsilon=0.0, reasons="", not_covered="",
+)  # fmt: skip
+
+
+def ledger_of(*entries, search=None, updates=STEPS):
+    ledger = PrivacyLedger(make_plan(**PLAN))
     if search is not None:
         ledger.record(Search(search))
-    for entry in (*entries, Updates(STEPS)):
+    for entry in (*entries, Updates(updates)):
         ledger.record(entry)
     return ledger
 
@@ -47,31 +56,82 @@ def test_given_public_rows_are_relied_on_and_not_covered():
     assert "public rows" not in summary(privacy_statement(ledger_of()))[6]
 
 
-def test_weights_that_are_not_fresh_are_unconfirmed_in_the_first_line():
-    lines = summary(privacy_statement(ledger_of(caveat("initial_weights_not_fresh", which="bias"))))
-    said = (
-        "Unconfirmed: that the initial weights, which were not fresh, were trained on public data"
+@each("code, which", [(None, ""), ("initial_weights_not_fresh", ", which were not fresh,")])
+def test_initial_weights_are_unconfirmed_in_the_first_line(code, which):
+    """Fresh weights cannot be told from trained ones, so that the holder has to answer."""
+    lines = summary(privacy_statement(ledger_of(*([] if code is None else [NOT_FRESH]))))
+    said = f"; that the initial weights{which} were not trained on the private data."
+    assert said in lines[0]
+    assert ("initial weights (not fresh) that were" in lines[6]) == (code is not None)
+    assert "not trained on the private data (not declared by the data holder)" in lines[6]
+
+
+@each("entry", [NOT_FRESH, caveat("trained_before", steps=3), caveat("one_release", **RELEASE)])
+def test_who_answers_for_the_initial_weights_is_quoted(entry):
+    declared = Declaration(
+        settings_used_private_data=False, initial_weights_used_private_data=False
     )
-    assert said in lines[0] and said in lines[3]
-    assert "not trained on private data (not declared by the data holder)" in lines[6]
-    assert said not in privacy_statement(ledger_of())
+    lines = summary(privacy_statement(ledger_of(declared, entry)))
+    assert "that the initial weights" not in lines[0]
+    assert ("not trained on the private data (as declared)" in lines[6]) == (entry is NOT_FRESH)
 
 
-@each("used", [True, False])
-def test_who_answers_for_the_initial_weights_is_quoted(used):
-    declared = Declaration(settings_used_private_data=False, initial_weights_used_private_data=used)
-    not_fresh = caveat("initial_weights_not_fresh", which="bias")
-    text = privacy_statement(ledger_of(declared, not_fresh))
-    lines = summary(text)
-    assert "Unconfirmed" not in lines[0] + lines[3]
-    assert ("Private data trained the initial weights" in lines[0]) == used
-    assert ("that private data trained the initial weights is not covered" in lines[6]) == used
-    assert ("not trained on private data (as declared)" in lines[6]) != used
-    assert "had other values than its initializer gives" in text
-    # Of weights that look fresh, the holder alone can know.
-    lines = summary(privacy_statement(ledger_of(declared)))
-    assert ("Private data trained the initial weights" in lines[0]) == used
-    assert "initial weights (not fresh)" not in lines[6]
+@each(
+    "entries, holds",
+    [
+        ([], False),
+        ([NOT_FRESH], False),
+        ([caveat("trained_before", steps=3)], False),
+        ([caveat("private_run", **ANOTHER_RUN, epsilon=1.0)], True),
+        ([caveat("private_run", **ANOTHER_RUN, epsilon=None)], False),
+    ],
+)
+def test_nothing_is_guaranteed_where_private_data_trained_the_weights(entries, holds):
+    """Unless another run counted it, whose epsilon the statement names."""
+    ledger = ledger_of(*entries, Declaration(initial_weights_used_private_data=True))
+    text = privacy_statement(ledger)
+    assert text.startswith("NO GUARANTEE") != holds and ledger.guarantee_holds == holds
+    assert math.isinf(ledger.epsilon()) != holds
+    assert ("private data trained the initial weights, as the data holder" in text) != holds
+    assert ("claimed epsilon" in text) != holds
+
+
+def test_an_earlier_phase_counts_what_trained_the_weights():
+    first = ledger_of()
+    plan = make_plan(**PLAN, after=first)
+    ledger = PrivacyLedger(plan)
+    ledger.record(Declaration(initial_weights_used_private_data=True))
+    ledger.record(Updates(STEPS))
+    text = privacy_statement(ledger)
+    assert ledger.guarantee_holds and "initial weights" not in summary(text)[0] + summary(text)[6]
+
+
+def test_a_run_that_ended_early_says_what_the_whole_plan_costs_in_its_first_line():
+    ledger = ledger_of(updates=STEPS // 4)
+    whole = ceil_text(ledger.epsilon(whole_plan=True))
+    first = summary(privacy_statement(ledger))[0]
+    assert f"looked at the model or at private data, epsilon = {whole} instead." in first
+    assert whole != ceil_text(ledger.epsilon()) and "instead" not in privacy_statement(ledger_of())
+    ledger.record(caveat("stopped_by_callback", callbacks="Stop"))
+    text = privacy_statement(ledger)
+    assert f"epsilon = {whole} (rounded up)" in text and "instead" not in summary(text)[0]
+    assert "because: a callback ended training early (Stop)" in text
+
+
+def test_rounding_is_added_in_the_first_line():
+    plan = make_plan(**PLAN)
+    ledger = PrivacyLedger(plan, {"noise_grid": "stddev / 32"})
+    ledger.record(Updates(STEPS))
+    figures, first = Figures(ledger), summary(privacy_statement(ledger))[0]
+    found = re.search(r"with them, epsilon = ([\d.]+) and delta = (\S+)\.", first)
+    assert figures.epsilon < float(found[1]) <= 1.01 * figures.epsilon
+    added = sum(figures.added.values())
+    assert 1e-5 + added <= float(found[2]) <= 1.01e-5
+
+
+def test_code_of_the_holder_is_relied_on():
+    said = "code of the data holder's, such as callbacks, that neither changes weights nor"
+    assert said in summary(privacy_statement(ledger_of()))[6]
 
 
 def test_private_validation_examples_are_named_where_it_says_who_is_protected():
@@ -91,7 +151,8 @@ def test_private_validation_examples_are_named_where_it_says_who_is_protected():
     ],
 )
 def test_what_a_search_did_not_choose_is_unconfirmed(declared, first, relied_on):
-    entries = [] if declared is None else [Declaration(settings_used_private_data=declared)]
+    answers = dict(settings_used_private_data=declared, initial_weights_used_private_data=False)
+    entries = [Declaration(**answers)]
     lines = summary(privacy_statement(ledger_of(*entries, search=search())))
     assert first in lines[0] and relied_on in lines[6]
     assert ("Unconfirmed" in lines[0]) == (declared is None)

@@ -17,7 +17,9 @@ def test_that_private_data_trained_the_weights_cannot_be_withdrawn():
     for used in (True, False):
         ledger.record(Declaration(initial_weights_used_private_data=used))
     assert statement_json(ledger)["initial_weights_used_private_data"] is True
-    assert "Private data trained the initial weights" in summary(privacy_statement(ledger))[0]
+    assert "private data trained the initial weights, as the data holder declared" in (
+        privacy_statement(ledger)
+    )
 
 
 @pytest.mark.parametrize("updates", [0, 10])

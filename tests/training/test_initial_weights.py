@@ -68,6 +68,6 @@ def test_the_statement_says_so(tmp_path):
     second.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     second.fit(X, Y, verbose=0)
     said = second.privacy_statement()
-    assert "initial weights (not fresh) that were not trained on private data" in said
+    assert "initial weights (not fresh) that were not trained on the private data" in said
     assert "the bias of 'hidden' had other values" in said
     assert "not fresh" not in first.privacy_statement()

@@ -170,6 +170,10 @@ _WORDS = {
     ),
     # Callbacks
     "may_stop_early": (HELD_TO_PLAN, "{callback} may end training early, based on {monitor}"),
+    "stopped_by_callback": (
+        HELD_TO_PLAN,
+        "a callback ended training early ({callbacks}), and what it looked at is not known",
+    ),
     "acted_on_public_validation": (
         ESTABLISHED,
         "Validation data, whose {monitor} {callback} acted on: the data holder declared them "

@@ -139,7 +139,7 @@ class Declaration(_Checked):
             not answer it.
         initial_weights_used_private_data: Whether anything private trained the weights that the
             run began with, other than in earlier phases that it counts; None if that is not said.
-            False for the weights of a network that was trained on ImageNet, if that is public to
+            True voids the guarantee, unless the run knows which private run did. False for the weights of a network that was trained on ImageNet, if that is public to
             you.
 
     Raises:

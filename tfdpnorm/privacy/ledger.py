@@ -107,8 +107,8 @@ class PrivacyLedger:
 
     @property
     def no_guarantee_because(self) -> tuple[str, ...]:
-        """Why no guarantee holds, sentences: what was recorded, or too much is added to delta."""
-        recorded = self._state.sentences("no_guarantee")
+        """Why no guarantee holds: what was recorded or declared, or too much is added to delta."""
+        recorded = self._state.no_guarantee_because
         reason = None if recorded else added_delta.excess(self, self.claimed_epsilon())
         return recorded if reason is None else (reason,)
 

@@ -22,6 +22,11 @@ class BudgetExhaustedError(PrivacyError):
     """An update was announced that the plan has no budget for."""
 
 
+_TRAINED_WITH_PRIVATE_DATA = (
+    "private data trained the initial weights, as the data holder declared, and this run does not "
+    "count what these reveal. If that training was differentially private, its epsilon adds to the "
+    "claimed one"
+)
 _LATER = "; later: "  # between what was said of a search at different times
 
 
@@ -72,7 +77,13 @@ class LedgerState:
     @property
     def guarantee_holds(self):
         """Whether nothing is known that would invalidate the guarantee."""
-        return not self.has("no_guarantee")
+        return not self.no_guarantee_because
+
+    @property
+    def no_guarantee_because(self):
+        """Why no guarantee holds, a tuple of sentences: what was recorded or declared."""
+        trained = (_TRAINED_WITH_PRIVATE_DATA,) if self._is_trained_without_account else ()
+        return (*self.sentences("no_guarantee"), *trained)
 
     @property
     def is_held_to_plan(self):
@@ -86,6 +97,28 @@ class LedgerState:
     def has(self, kind):
         """Whether there is a caveat of a kind."""
         return any(known.kind == kind for known in self.caveats)
+
+    def has_code(self, code):
+        """Whether there is a caveat of a code."""
+        return any(known.code == code for known in self.caveats)
+
+    @property
+    def relies_on_initial_weights(self):
+        """Whether only a declaration can answer for the weights that the run began with.
+
+        Not if they are known to be of another run or to be replaced, which is a caveat, or of an
+        earlier phase, which is counted, or if one release made all weights.
+        """
+        known = self.has("foreign_weights") or self.has_code("one_release")
+        return not (known or self.plan.earlier)
+
+    @property
+    def _is_trained_without_account(self):
+        """Whether private data are declared to have trained weights, and no known run counts it."""
+        if not self.declaration.initial_weights_used_private_data or self.plan.earlier:
+            return False
+        foreign = [known for known in self.caveats if known.kind == "foreign_weights"]
+        return not foreign or any(known.fields.get("epsilon") is None for known in foreign)
 
     def sentences(self, kind):
         """Returns the words of the caveats of a kind, a tuple."""

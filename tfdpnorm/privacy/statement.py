@@ -29,23 +29,11 @@ from tfdpnorm.privacy.words import (
 )
 
 NOT_GIVEN = "not given"
-_UNCONFIRMED = "Unconfirmed: that the settings were not chosen using the private data."
-_UNCONFIRMED_BESIDES = (
-    "Unconfirmed: that the settings that the search did not choose were not chosen using the "
-    "private data."
-)
 CANNOT_SHOW = (
     "A ledger cannot show whether later lines are missing: compare this number of lines and the "
     "SHA-256 with the statement that the run itself gave."
 )
 _FROM_ELSEWHERE = "Unconfirmed: where the weights come from"
-_NOT_FRESH = (
-    "Unconfirmed: that the initial weights, which were not fresh, were trained on public data "
-    "alone."
-)
-_NOT_PUBLIC = (
-    "Private data trained the initial weights, and epsilon does not cover what that reveals."
-)
 _OF_ANOTHER_RUN = "Not included: what another run spent on these weights"
 _CHOSEN = (
     "Settings were chosen using the private data, and epsilon does not cover what that reveals."
@@ -117,8 +105,8 @@ def first_line(ledger, figures):
         f"{manner_of(ledger).it}{of_search} satisfies (epsilon, delta)-differential privacy with "
         f"epsilon = {ceil_text(figures.epsilon)} (rounded up) and delta = "
         f"{delta_text(ledger.plan.delta)}, for any {whom}, on the conditions below."
-        f"{_of_weakness(ledger)}{_of_rounding(ledger, figures)}{_of_settings(ledger)}"
-        f"{_of_weights(ledger, 'see the next line')}"
+        f"{_of_weakness(ledger)}{_of_rounding(ledger, figures)}{_of_stopping(ledger, figures)}"
+        f"{_unconfirmed(ledger)}{_of_weights(ledger, 'see the next line')}"
     )
 
 
@@ -126,11 +114,26 @@ def _of_rounding(ledger, figures):
     """A sentence on what the accountant's figures leave out; the details say for what."""
     grid = ledger.settings.get("noise_grid")
     more = rounding_loss(ledger, figures.epsilon)[0] if grid else 0.0
+    added = total(figures.added)
     parts = [f"{ceil_text(more, 2)} to epsilon"] if more else []
-    if figures.added:
-        parts.append(f"{ceil_text(total(figures.added), 2)} to delta")
+    parts += [f"{ceil_text(added, 2)} to delta"] if added else []
+    if not parts:
+        return ""
     what = "Rounding adds" if ledger.plan.sampling_rate == 1 else "Rounding and large batches add"
-    return f" {what} at most {' and '.join(parts)}." if parts else ""
+    return (
+        f" {what} at most {' and '.join(parts)}: with them, epsilon = "
+        f"{ceil_text(figures.epsilon + more)} and delta = {delta_text(figures.delta + added)}."
+    )
+
+
+def _of_stopping(ledger, figures):
+    """A sentence on the epsilon that holds if private data decided when to stop, or nothing."""
+    if not statement_details.stopped_early(ledger.state):
+        return ""
+    return (
+        " If the decision to stop before the end of the plan looked at the model or at private "
+        f"data, epsilon = {ceil_text(figures.whole_plan_epsilon)} instead."
+    )
 
 
 def _of_weakness(ledger):
@@ -141,23 +144,25 @@ def _of_weakness(ledger):
     return f" Weak: so large a delta allows publishing a whole {one}."
 
 
-def _of_settings(ledger):
-    """A sentence on what chose the settings, unless that is counted or declared to be harmless."""
-    used = ledger.state.declaration.settings_used_private_data
-    if used is None:
-        return f" {_UNCONFIRMED if ledger.state.search is None else _UNCONFIRMED_BESIDES}"
-    return f" {_CHOSEN}" if used else ""
+def _unconfirmed(ledger):
+    """Sentences on what nobody answers for, and on settings that the private data chose."""
+    state, declared = ledger.state, ledger.state.declaration
+    of_search = "" if state.search is None else " that the search did not choose"
+    of_what = []
+    if declared.settings_used_private_data is None:
+        of_what.append(f"that the settings{of_search} were not chosen using the private data")
+    if state.relies_on_initial_weights and declared.initial_weights_used_private_data is None:
+        not_fresh = ", which were not fresh," if state.has_code("initial_weights_not_fresh") else ""
+        of_what.append(f"that the initial weights{not_fresh} were not trained on the private data")
+    chosen = f" {_CHOSEN}" if declared.settings_used_private_data else ""
+    return f"{chosen} Unconfirmed: {'; '.join(of_what)}." if of_what else chosen
 
 
 def _of_weights(ledger, where):
     """A sentence on weights from elsewhere, which points to what is known of them, or nothing."""
     foreign = [each for each in ledger.state.caveats if each.kind == "foreign_weights"]
     if not foreign:
-        used = ledger.state.declaration.initial_weights_used_private_data
-        fresh = all(each.code != "initial_weights_not_fresh" for each in ledger.state.caveats)
-        if used:
-            return f" {_NOT_PUBLIC}"
-        return "" if fresh or used is False else f" {_NOT_FRESH}"
+        return ""
     is_known = all(each.fields.get("epsilon") is not None for each in foreign)
     return f" {_OF_ANOTHER_RUN if is_known else _FROM_ELSEWHERE} ({where})."
 
@@ -349,19 +354,19 @@ def _relies_on(ledger, unit):
     return (
         f"What it relies on: {drawn}a noise key that stays secret; "
         f"{manner_of(ledger).contribution} of each {unit.one} that depends on no other {unit.one} "
-        f"{how}; {settings}; and correct software and hardware."
+        f"{how}; {settings}; code of the data holder's, such as callbacks, that neither changes "
+        "weights nor keeps private data; and correct software and hardware."
     )
 
 
 def _initial_weights(ledger, known):
     """What a statement assumes of the weights that the run began with, or nothing."""
-    used = ledger.state.declaration.initial_weights_used_private_data
-    if used:
-        return "; that private data trained the initial weights is not covered"
-    if "initial_weights_not_fresh" not in known:
+    if not ledger.state.relies_on_initial_weights:
         return ""
+    fresh = " (not fresh)" if "initial_weights_not_fresh" in known else ""
+    used = ledger.state.declaration.initial_weights_used_private_data
     said = "not declared by the data holder" if used is None else "as declared"
-    return f"; initial weights (not fresh) that were not trained on private data ({said})"
+    return f"; initial weights{fresh} that were not trained on the private data ({said})"
 
 
 def _not_guaranteed(ledger):

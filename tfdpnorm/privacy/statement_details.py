@@ -134,8 +134,8 @@ def _stopped_early(ledger, figures, person):
             f"This is the epsilon of the full plan of {number(steps, 'update')}, regardless of how "
             f"many were made, because: {'; '.join(state.sentences('held_to_plan'))}."
         ]
-    answers = state.queries(disjoint=False, whole_plan=True)
-    if 0 < state.updates < steps or state.queries(disjoint=False) < answers:
+    if stopped_early(state):
+        answers = state.queries(disjoint=False, whole_plan=True)
         planned = number(steps, "update")
         planned += f" and {number(answers, 'answer')}" if answers else ""
         of_person = (
@@ -147,6 +147,14 @@ def _stopped_early(ledger, figures, person):
             f"{ceil_text(figures.whole_plan_epsilon)} (rounded up){of_person}."
         ]
     return []
+
+
+def stopped_early(state):
+    """Whether less was released than planned, and epsilon is that of what was."""
+    if state.is_held_to_plan:
+        return False
+    answers = state.queries(disjoint=False, whole_plan=True)
+    return 0 < state.updates < state.plan.steps or state.queries(disjoint=False) < answers
 
 
 def _unit(ledger):

@@ -22,6 +22,7 @@ from tfdpnorm.privacy import privacy_statement, statement_json
 from tfdpnorm.privacy.metadata import write_metadata
 from tfdpnorm.privacy.slots import slots_of_plan
 from tfdpnorm.training.announced_updates import BatchesInUse, announced_in_ledger
+from tfdpnorm.training.callbacks.own_callbacks import OwnCallbacks
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 from tfdpnorm.training.checks.callbacks import (
     check_callbacks,
@@ -376,6 +377,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         )
         self.begin_within_epoch(epochs_left.first_step)
         stop = keras.callbacks.LambdaCallback(on_train_batch_end=self._stop_when_spent)
+        own = OwnCallbacks(self, callbacks)
         try:
             told = spent_is_told(self, self._resumption.path)
             with self._replicas.awaited(), self.session.training(), told:
@@ -386,9 +388,17 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
                     steps_per_epoch=epochs_left.steps_per_epoch,
                     initial_epoch=epochs_left.initial_epoch,
                     verbose=verbose,
-                    callbacks=[stop, WarnsOfNonfinite(self), *callbacks, *saving],
+                    callbacks=[
+                        *own.first,
+                        stop,
+                        WarnsOfNonfinite(self),
+                        *callbacks,
+                        *own.last,
+                        *saving,
+                    ],
                     **kwargs,
                 )
+            own.check()
         finally:
             self.session.leave(self.optimizer)
             self.refresh_public_statistics()

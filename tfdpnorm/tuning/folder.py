@@ -316,7 +316,7 @@ class SearchFolder:
         own = reopen_ledger(run / LEDGER, own.plan, own.settings)
         try:
             for other in map(read_ledger, others):
-                for reason in other.state.sentences("no_guarantee"):
+                for reason in other.state.no_guarantee_because:
                     own.record(caveat("no_guarantee_of_other_trial", reason=reason))
                 for remark in other.state.sentences("foreign_weights"):
                     own.record(caveat("foreign_weights_of_other_trial", remark=remark))

@@ -1,0 +1,76 @@
+"""Callbacks of the user's own that end training early, or write weights."""
+
+import numpy as np
+import pytest
+from tensorflow import keras
+
+from tfdpnorm.privacy import privacy_statement
+
+LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+
+@pytest.fixture
+def trained(private):
+    """Returns a function that trains for two of four epochs of four updates, with callbacks."""
+
+    def train(*callbacks, epochs=2):
+        model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+        made = private(model, steps=16)
+        made.compile(keras.optimizers.SGD(0.1), LOSS, metrics=["accuracy"])
+        x, y = np.ones((40, 3), np.float32), np.arange(40) % 2
+        made.fit(x, y, epochs=epochs, callbacks=list(callbacks), verbose=0)
+        return made
+
+    return train
+
+
+class Stop(keras.callbacks.Callback):
+    def on_train_batch_end(self, batch, logs=None):
+        del batch
+        if logs["loss"] > 0:
+            self.model.stop_training = True
+
+
+class Writes(keras.callbacks.Callback):
+    def __init__(self, when):
+        super().__init__()
+        setattr(self, when, self._write)
+
+    def _write(self, *_):
+        kernel = self.model.trainable_variables[0]
+        kernel.assign(kernel + 1)
+
+
+class Takes(keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        self.kept = self.model.get_weights()
+
+    def on_train_end(self, logs=None):
+        self.model.set_weights(self.kept)
+
+
+def test_who_ends_training_early(trained):
+    stopped = trained(Stop()).ledger
+    assert stopped.updates == 1 and "(Stop)" in stopped.state.sentences("held_to_plan")[0]
+    assert stopped.epsilon() == stopped.epsilon(whole_plan=True)
+    shown = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: None)
+    epsilon = keras.callbacks.EarlyStopping(monitor="epsilon", mode="min", patience=0)
+    for callbacks, updates in (((shown,), 8), ((epsilon,), 8), ((), 8)):
+        ledger = trained(*callbacks).ledger
+        assert ledger.updates == updates and not ledger.state.is_held_to_plan
+    assert not trained(Stop(), epochs=None).ledger.state.sentences("no_guarantee")
+
+
+@pytest.mark.parametrize(
+    "when", ["on_train_begin", "on_epoch_begin", "on_epoch_end", "on_train_end"]
+)
+def test_weights_that_callbacks_write_are_not_the_runs(trained, when):
+    made = trained(Writes(when))
+    text = privacy_statement(made.ledger)
+    assert "the weights of this run were replaced" in text
+    assert "Unconfirmed: where the weights come from" in made.privacy_statement().splitlines()[0]
+
+
+def test_weights_that_callbacks_took_from_the_run_are_the_runs(trained):
+    assert not trained(Takes()).ledger.state.has("foreign_weights")
+    assert not trained().ledger.state.has("foreign_weights")
