@@ -85,5 +85,5 @@ def test_a_row_with_an_infinite_derivative_moves_no_other(engine, private, step_
     without = run(one_lot(x[1:], y[1:], padding=1))
     assert np.linalg.norm(without) > 2 * CLIP
     y[0] = 3e38  # finite, and so is the prediction; the square of the difference is not
-    np.testing.assert_allclose(run(one_lot(x, y)), without, rtol=1e-6)
+    np.testing.assert_allclose(run(one_lot(x, y)), without, rtol=5e-6)
     assert run.nonfinite == 1
