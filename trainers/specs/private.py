@@ -277,7 +277,7 @@ class PrivateSpec(TrainingSpec):
     initial_weights_used_private_data: bool | None = option(
         None,
         "For the privacy statement: whether private data trained the weights that the run begins "
-        "with. Default: of weights that are not fresh, the statement says that this was not "
+        "with; with true no guarantee holds. Default: the statement says that this was not "
         "declared.",
         measured=False,
     )
