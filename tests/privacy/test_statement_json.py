@@ -6,6 +6,7 @@ import math
 import pytest
 
 from tests.each import each
+from tests.statements import section
 from tfdpnorm.privacy import (
     Declaration,
     PrivacyLedger,
@@ -191,6 +192,17 @@ def test_a_search_before_the_run_is_not_counted_and_said(said):
     tuning = found["deployment"]["implementation"]["preprocessing_and_hyperparameter_tuning"]
     assert tuning.startswith("Not accounted for")
     assert (said or "None was declared") in tuning
+
+
+@pytest.mark.parametrize("reason", [None, "a reason"])
+def test_what_is_not_covered_is_the_list_of_the_text(reason):
+    ledger = ledger_of(settings={"noise_grid": "stddev / 32", "sum_rounding": 0.01})
+    ledger.record(caveat("not_covered", sentence="The vocabulary."))
+    if reason:
+        ledger.record(caveat("no_guarantee", sentence=reason))
+    found = plain(statement_json(ledger))["not_covered"]
+    assert found == section(privacy_statement(ledger), "Not covered")
+    assert found[-1] == "The vocabulary." and len(found) == (2 if reason else 7)
 
 
 def test_without_a_guarantee_there_are_no_figures():

@@ -42,6 +42,7 @@ def statement_json(ledger: PrivacyLedger, weights: str | None = None) -> dict[st
     figures, person = (Figures(ledger), person_figures(ledger)) if holds else (None, None)
     file = ledger.stated_file
     today = datetime.date.today().isoformat()
+    told = _details(ledger, figures, person)
     return {
         "format": FORMAT,
         "run": ledger.run_id,
@@ -61,15 +62,22 @@ def statement_json(ledger: PrivacyLedger, weights: str | None = None) -> dict[st
         **{name: getattr(state.declaration, name) for name in ANSWERS},
         "weights_from_elsewhere": list(state.sentences("foreign_weights")),
         "held_to_plan_because": list(state.sentences("held_to_plan")),
-        "not_covered": list(state.sentences("not_covered")),
+        "not_covered": told["Not covered"],
         "responsible": state.declaration.responsible,
         "contact": state.declaration.contact,
         "weights_sha256": weights,
         "ledger": file and {"lines": file.tail[0], "sha256": file.sha256},
         "trained_with": ledger.software,
         "computed_with": software(),
-        "deployment": _deployment(ledger, figures, person, today) if holds else None,
+        "deployment": _deployment(ledger, figures, told, today) if holds else None,
     }
+
+
+def _details(ledger, figures, person):
+    """The details of the text, by heading."""
+    if figures is None:
+        return statement_details.without_guarantee(ledger)
+    return statement_details.of_guarantee(ledger, figures, person)
 
 
 def _figures(figures):
@@ -85,13 +93,10 @@ def _figures(figures):
     }
 
 
-def _deployment(ledger, figures, person, today):
+def _deployment(ledger, figures, details, today):
     """An entry of the registry, with the names of its schema of July 2026."""
     plan, unit, declared = ledger.plan, unit_of(ledger), ledger.state.declaration
-    told = {
-        heading: " ".join(items)
-        for heading, items in statement_details.of_guarantee(ledger, figures, person).items()
-    }
+    told = {heading: " ".join(items) for heading, items in details.items()}
     curator = declared.responsible or NOT_GIVEN
     return {
         "basic": {
