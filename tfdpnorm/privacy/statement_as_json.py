@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 from tfdpnorm import arguments
-from tfdpnorm.privacy import statement_details, statement_mechanism
+from tfdpnorm.privacy import epsilons, statement_details, statement_mechanism
 from tfdpnorm.privacy.entries import ANSWERS
 from tfdpnorm.privacy.figures import Figures, person_figures
 from tfdpnorm.privacy.ledger import PrivacyLedger
@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-FORMAT = "tfdpnorm privacy statement, version 1"
+FORMAT = "tfdpnorm privacy statement, version 2"
+_NOT_OF_TRIALS = ("updates_charged", "mechanisms")  # their epsilon is that of the search
+_NOT_OF_SEARCHES = (
+    *_NOT_OF_TRIALS,
+    *("expected_batch_size", "sampling_rate", "updates", "updates_planned"),
+    *("noise_multiplier", "l2_norm_clip"),
+)
 
 
 def statement_json(ledger: PrivacyLedger, weights: str | None = None) -> dict[str, Any]:
@@ -31,6 +37,7 @@ def statement_json(ledger: PrivacyLedger, weights: str | None = None) -> dict[st
 
     Returns:
         A dict. "guarantee" and "person" have the figures, None where none hold; infinity is "inf".
+        "parameters" has the numbers that they are computed from, see docs/privacy_statement.md.
         "deployment" is an entry for the OpenDP deployment registry, for the data holder to
         complete where it says "not given"; None without a guarantee.
 
@@ -48,7 +55,6 @@ def statement_json(ledger: PrivacyLedger, weights: str | None = None) -> dict[st
         "run": ledger.run_id,
         "date": today,
         "unit": ledger.unit,
-        "neighbours": "add_or_remove_one",
         "bound": f"{unit_of(ledger).neighbours}, added or removed",
         "guarantee_holds": holds,
         "no_guarantee_because": list(ledger.no_guarantee_because),
@@ -57,6 +63,7 @@ def statement_json(ledger: PrivacyLedger, weights: str | None = None) -> dict[st
         "person": _figures(person),
         "validation_epsilon": _number(ledger.validation_epsilon()),
         "counted": counted(ledger),
+        "parameters": _parameters(ledger),
         "search": None if state.search is None else state.search.entry(),
         "search_before": state.declaration.search,
         **{name: getattr(state.declaration, name) for name in ANSWERS},
@@ -91,6 +98,38 @@ def _figures(figures):
         "true_positive_rates": {f"{r:g}": x for r, x in figures.true_positive_rates.items()},
         "gaussian_mu": _number(figures.mu),
     }
+
+
+def _parameters(ledger):
+    """The numbers that epsilon is computed from, None where a search has none: trials differ."""
+    plan, state = ledger.plan, ledger.state
+    found = {
+        "num_examples": plan.num_examples,
+        "expected_batch_size": plan.expected_batch_size,
+        "sampling_rate": plan.sampling_rate,
+        "sampling": plan.sampling,
+        "neighbouring_relation": "add_or_remove_one",
+        "updates": state.updates,
+        "updates_planned": plan.steps,
+        "updates_charged": plan.steps if state.is_held_to_plan else state.updates,
+        "noise_multiplier": plan.noise_multiplier,
+        "l2_norm_clip": _number(plan.l2_norm_clip),
+        "accountant": plan.accountant,
+        "mechanisms": _mechanisms(state),
+    }
+    if state.search is not None:
+        found |= dict.fromkeys(_NOT_OF_SEARCHES if ledger.is_of_search else _NOT_OF_TRIALS)
+    return found
+
+
+def _mechanisms(state):
+    """What epsilon composes: of this run, of its noisy answers, of earlier phases."""
+    plan = state.plan
+    own = (plan.sampling_rate, plan.noise_multiplier, epsilons.updates_in_epsilon(state))
+    asked = state.mechanisms(disjoint=False, whole_plan=state.is_held_to_plan)
+    names = ("sampling_rate", "noise_multiplier", "count")
+    parts = [own, *asked, *plan.earlier_mechanisms]
+    return [dict(zip(names, part, strict=True)) for part in parts if part[2]]
 
 
 def _deployment(ledger, figures, details, today):
