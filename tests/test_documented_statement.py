@@ -4,13 +4,16 @@ import math
 import pathlib
 import re
 
+import numpy as np
 import pytest
 from scipy import optimize, stats
 
 from tests.each import each
 from tests.statements import of_any_run, summary
-from tfdpnorm.privacy import epsilons, privacy_statement, read_ledger
+from tfdpnorm.privacy import epsilons, privacy_statement, profiles, read_ledger
 from tfdpnorm.privacy.accountants import RDP_ORDERS, rdp_to_epsilon
+from tfdpnorm.privacy.composition import composed_profile
+from tfdpnorm.privacy.mixtures import added, composed_losses, removed
 from tfdpnorm.privacy.rounding import ceil_text
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
@@ -48,6 +51,20 @@ def test_the_commands_of_the_page():
     lines = read_ledger(LEDGER).file.tail[0]
     assert f"head -n {lines} docs/{LEDGER.name} | sha256sum" in PAGE
     assert f"tfdpnorm-epsilon --ledger=docs/{LEDGER.name}" in PAGE
+
+
+def test_a_bound_on_the_odds_and_the_tail_that_it_bounds():
+    said = re.search(r"says (\S+), where the tail .* at most (\S+)\.", PAGE)
+    stated, of_tail = map(float, said.groups())
+    part = (157 / 1500, 3.062284, 400)  # of the run of the README
+    bound = math.exp(profiles.loss_at(composed_profile((part,), 1e-5), 1e-5))
+    assert stated == pytest.approx(bound, rel=0.005)  # without what rounding adds to delta
+    (q, z, count), tails = part, []
+    for pair in (removed, added):
+        losses = composed_losses([(pair(q, z, 1), count)], 1e-3)
+        above = losses.infinite + np.cumsum(losses.masses[::-1])[::-1]
+        tails.append((losses.first + np.flatnonzero(above <= 1e-5)[0]) * losses.interval)
+    assert of_tail - 0.1 < math.exp(max(tails)) <= of_tail < bound
 
 
 def test_the_table_of_epsilons():

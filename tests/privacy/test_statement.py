@@ -126,9 +126,12 @@ def test_updates_charged_but_not_made():
 
 
 def test_the_epsilon_of_more_updates_than_were_made():
-    said = "the epsilon stated is that of slightly more updates than were made"
-    assert said in privacy_statement(ledger_of(40, accountant="pld"))
-    assert said not in privacy_statement(ledger_of(4000, accountant="pld"))
+    ledger = ledger_of(3500, accountant="pld")
+    said = "the one stated is that of 4000 updates, not of the 3500 made"
+    assert ledger.epsilon() == ledger.plan.epsilon_after(4000) and said in privacy_statement(ledger)
+    ledger.record(caveat("held_to_plan", sentence="A callback may stop it"))
+    assert "the one stated is that of" not in privacy_statement(ledger)
+    assert "the one stated is that of" not in privacy_statement(ledger_of(4000, accountant="pld"))
 
 
 @pytest.mark.parametrize("updates", [0, 1000, 4000])

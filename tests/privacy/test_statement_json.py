@@ -1,11 +1,14 @@
 """The statement as JSON: the figures of the text, and an entry that the registry takes."""
 
+import dataclasses
 import json
 import math
 
+import dp_accounting
 import pytest
 
 from tests.each import each
+from tests.statements import section
 from tfdpnorm.privacy import (
     Declaration,
     PrivacyLedger,
@@ -141,6 +144,67 @@ def test_the_registry_takes_the_entry(settings, declared):
         assert part in entry["dp_variant"]["unprotected_quantities"]
 
 
+def recomputed(found, accountant, **own):
+    """Epsilon from nothing but what a statement holds, by dp_accounting alone."""
+    mechanisms = found["parameters"]["mechanisms"]
+    mechanisms = [{**mechanisms[0], **own}, *mechanisms[1:]]
+    for each_one in mechanisms:
+        event = dp_accounting.GaussianDpEvent(each_one["noise_multiplier"])
+        event = dp_accounting.PoissonSampledDpEvent(each_one["sampling_rate"], event)
+        accountant.compose(event, each_one["count"])
+    return accountant.get_epsilon(found["guarantee"]["delta"])
+
+
+RDP, PLD = dp_accounting.rdp.RdpAccountant, dp_accounting.pld.PLDAccountant
+FIRST = {"run": "ab", "updates": 30, "mechanisms": ((0.02, 2.0, 30), (1.0, 9.0, 2))}
+
+
+@each("by, accountant, within", [("rdp", RDP, 0.01), ("pld", PLD, 2e-3)])
+@each("updates", [400, 203])
+@each("earlier", [(), (FIRST,)])
+def test_epsilon_follows_from_the_numbers(by, accountant, within, updates, earlier):
+    plan = dataclasses.replace(make_plan(**SETTINGS, accountant=by), earlier=earlier)
+    ledger = PrivacyLedger(plan)
+    ledger.record(Updates(updates))
+    ledger.record(Query("accuracy", 9.0, 5, disjoint=False))
+    found = plain(statement_json(ledger))
+    stated, numbers = found["guarantee"]["epsilon"], found["parameters"]
+    assert recomputed(found, accountant()) == pytest.approx(stated, rel=within)
+    assert numbers["updates"] == numbers["updates_charged"] == updates
+    # What was made costs no more than what is stated.
+    made = {name: numbers[name] for name in ("sampling_rate", "noise_multiplier")}
+    made["sampling_rate"] = numbers["expected_batch_size"] / numbers["num_examples"]
+    assert recomputed(found, PLD(), count=updates, **made) <= stated * 1.002
+
+
+def test_parameters_are_the_settings_and_the_counts():
+    ledger = ledger_of(30, most_per_person=2)
+    ledger.record(caveat("held_to_plan", sentence="a callback may stop it"))
+    assert plain(statement_json(ledger))["parameters"] == {
+        "num_examples": 60_000,
+        "expected_batch_size": 600,
+        "sampling_rate": 0.01,
+        "sampling": "poisson",
+        "neighbouring_relation": "add_or_remove_one",
+        "updates": 30,
+        "updates_planned": 400,
+        "updates_charged": 400,
+        "noise_multiplier": 2.684,
+        "l2_norm_clip": 1.25,
+        "accountant": "rdp",
+        "mechanisms": [{"sampling_rate": 0.01, "noise_multiplier": 2.684, "count": 400}],
+    }
+
+
+@each("settings, known", [(None, 400), ({"secret": "ab"}, None)])
+def test_numbers_that_a_search_does_not_have(settings, known):
+    ledger = ledger_of(0, settings)
+    ledger.record(Search(SearchPlan(20, 1.0, (TRIAL,))))
+    found = plain(statement_json(ledger))["parameters"]
+    assert found["mechanisms"] is found["updates_charged"] is None
+    assert found["updates_planned"] == known and found["num_examples"] == 60_000
+
+
 def test_the_unit_and_its_bound():
     by_row, by_person = (plain(statement_json(ledger_of(most_per_person=k))) for k in (None, 4))
     assert (by_row["unit"], by_row["bound"]) == ("row", "one example, added or removed")
@@ -191,6 +255,17 @@ def test_a_search_before_the_run_is_not_counted_and_said(said):
     tuning = found["deployment"]["implementation"]["preprocessing_and_hyperparameter_tuning"]
     assert tuning.startswith("Not accounted for")
     assert (said or "None was declared") in tuning
+
+
+@pytest.mark.parametrize("reason", [None, "a reason"])
+def test_what_is_not_covered_is_the_list_of_the_text(reason):
+    ledger = ledger_of(settings={"noise_grid": "stddev / 32", "sum_rounding": 0.01})
+    ledger.record(caveat("not_covered", sentence="The vocabulary."))
+    if reason:
+        ledger.record(caveat("no_guarantee", sentence=reason))
+    found = plain(statement_json(ledger))["not_covered"]
+    assert found == section(privacy_statement(ledger), "Not covered")
+    assert found[-1] == "The vocabulary." and len(found) == (2 if reason else 7)
 
 
 def test_without_a_guarantee_there_are_no_figures():

@@ -77,3 +77,12 @@ def test_weights_of_a_private_run_are_not_unknown():
         ledger = ledger_of(10)
         ledger.record(caveat("private_run", **fields, epsilon=epsilon))
         assert said in summary(privacy_statement(ledger))[0]
+
+
+@each("unit, whom", [("row", "An example"), ("person", "A person")])
+def test_who_is_in_one_of_two_runs_keeps_its_epsilon(unit, whom):
+    fields = dict(run="ab", file=None, updates=3, num_examples=9, delta=1e-5, epsilon=1.0)
+    fields |= dict(whole_plan_epsilon=None, validation_epsilon=0.0, reasons="", not_covered="")
+    said = caveat("private_run", unit=unit, **fields).sentence
+    assert f"{whom} used in only one of the two runs keeps the epsilon and the delta of" in said
+    assert said.index("keeps the epsilon") < said.index("the two epsilons add up")

@@ -67,12 +67,15 @@ def _private_run(
         who = f"another private model had trained them, in the private run {run},"
     of = UNITS[unit]
     words = f"{_OF_ANOTHER_RUN}{who} with {number(updates, 'update')} on {num_examples} {of.many}"
+    an = "An" if of.one[0] in "aeiou" else "A"
     if epsilon is None:
         return f"{words}, without a guarantee: {reasons}."
     words += (
         f", to epsilon = {ceil_text(epsilon)} at delta = {delta_text(delta)}. The epsilon above "
-        f"is that of this run alone. If both protect {of.many}, then for {of.neighbours} of both "
-        "runs the two epsilons add up, and so do the two deltas; otherwise they cannot be added."
+        f"is that of this run alone. {an} {of.one} used in only one of the two runs keeps the "
+        "epsilon and the delta of that run, since the other is post-processing for it or does not "
+        f"depend on it. If both protect {of.many}, then for {of.neighbours} of both runs the two "
+        "epsilons add up, and so do the two deltas; otherwise they cannot be added."
     )
     if whole_plan_epsilon is not None and whole_plan_epsilon > epsilon:
         words += (

@@ -39,6 +39,12 @@ def claimed_epsilon(state, accountant=None, *, whole_plan=False):
     return run_epsilon(plan, plan.steps if whole_plan else state.updates, asked)
 
 
+def updates_in_epsilon(state):
+    """Returns how many updates `epsilon` is that of, an int; by "pld", perhaps a few more."""
+    plan = state.plan
+    return plan.steps if state.is_held_to_plan else plan.curve.reported_at(state.updates)
+
+
 def validation_epsilon(state, accountant=None, *, whole_plan=False):
     """Returns the epsilon guaranteed to every validation example that is no training example.
 

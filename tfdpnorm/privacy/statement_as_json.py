@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 from tfdpnorm import arguments
-from tfdpnorm.privacy import statement_details, statement_mechanism
+from tfdpnorm.privacy import epsilons, statement_details, statement_mechanism
 from tfdpnorm.privacy.entries import ANSWERS
 from tfdpnorm.privacy.figures import Figures, person_figures
 from tfdpnorm.privacy.ledger import PrivacyLedger
@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-FORMAT = "tfdpnorm privacy statement, version 1"
+FORMAT = "tfdpnorm privacy statement, version 2"
+_NOT_OF_TRIALS = ("updates_charged", "mechanisms")  # their epsilon is that of the search
+_NOT_OF_SEARCHES = (
+    *_NOT_OF_TRIALS,
+    *("expected_batch_size", "sampling_rate", "updates", "updates_planned"),
+    *("noise_multiplier", "l2_norm_clip"),
+)
 
 
 def statement_json(ledger: PrivacyLedger, weights: str | None = None) -> dict[str, Any]:
@@ -31,6 +37,7 @@ def statement_json(ledger: PrivacyLedger, weights: str | None = None) -> dict[st
 
     Returns:
         A dict. "guarantee" and "person" have the figures, None where none hold; infinity is "inf".
+        "parameters" has the numbers that they are computed from, see docs/privacy_statement.md.
         "deployment" is an entry for the OpenDP deployment registry, for the data holder to
         complete where it says "not given"; None without a guarantee.
 
@@ -42,12 +49,12 @@ def statement_json(ledger: PrivacyLedger, weights: str | None = None) -> dict[st
     figures, person = (Figures(ledger), person_figures(ledger)) if holds else (None, None)
     file = ledger.stated_file
     today = datetime.date.today().isoformat()
+    told = _details(ledger, figures, person)
     return {
         "format": FORMAT,
         "run": ledger.run_id,
         "date": today,
         "unit": ledger.unit,
-        "neighbours": "add_or_remove_one",
         "bound": f"{unit_of(ledger).neighbours}, added or removed",
         "guarantee_holds": holds,
         "no_guarantee_because": list(ledger.no_guarantee_because),
@@ -56,20 +63,28 @@ def statement_json(ledger: PrivacyLedger, weights: str | None = None) -> dict[st
         "person": _figures(person),
         "validation_epsilon": _number(ledger.validation_epsilon()),
         "counted": counted(ledger),
+        "parameters": _parameters(ledger),
         "search": None if state.search is None else state.search.entry(),
         "search_before": state.declaration.search,
         **{name: getattr(state.declaration, name) for name in ANSWERS},
         "weights_from_elsewhere": list(state.sentences("foreign_weights")),
         "held_to_plan_because": list(state.sentences("held_to_plan")),
-        "not_covered": list(state.sentences("not_covered")),
+        "not_covered": told["Not covered"],
         "responsible": state.declaration.responsible,
         "contact": state.declaration.contact,
         "weights_sha256": weights,
         "ledger": file and {"lines": file.tail[0], "sha256": file.sha256},
         "trained_with": ledger.software,
         "computed_with": software(),
-        "deployment": _deployment(ledger, figures, person, today) if holds else None,
+        "deployment": _deployment(ledger, figures, told, today) if holds else None,
     }
+
+
+def _details(ledger, figures, person):
+    """The details of the text, by heading."""
+    if figures is None:
+        return statement_details.without_guarantee(ledger)
+    return statement_details.of_guarantee(ledger, figures, person)
 
 
 def _figures(figures):
@@ -85,13 +100,42 @@ def _figures(figures):
     }
 
 
-def _deployment(ledger, figures, person, today):
+def _parameters(ledger):
+    """The numbers that epsilon is computed from, None where a search has none: trials differ."""
+    plan, state = ledger.plan, ledger.state
+    found = {
+        "num_examples": plan.num_examples,
+        "expected_batch_size": plan.expected_batch_size,
+        "sampling_rate": plan.sampling_rate,
+        "sampling": plan.sampling,
+        "neighbouring_relation": "add_or_remove_one",
+        "updates": state.updates,
+        "updates_planned": plan.steps,
+        "updates_charged": plan.steps if state.is_held_to_plan else state.updates,
+        "noise_multiplier": plan.noise_multiplier,
+        "l2_norm_clip": _number(plan.l2_norm_clip),
+        "accountant": plan.accountant,
+        "mechanisms": _mechanisms(state),
+    }
+    if state.search is not None:
+        found |= dict.fromkeys(_NOT_OF_SEARCHES if ledger.is_of_search else _NOT_OF_TRIALS)
+    return found
+
+
+def _mechanisms(state):
+    """What epsilon composes: of this run, of its noisy answers, of earlier phases."""
+    plan = state.plan
+    own = (plan.sampling_rate, plan.noise_multiplier, epsilons.updates_in_epsilon(state))
+    asked = state.mechanisms(disjoint=False, whole_plan=state.is_held_to_plan)
+    names = ("sampling_rate", "noise_multiplier", "count")
+    parts = [own, *asked, *plan.earlier_mechanisms]
+    return [dict(zip(names, part, strict=True)) for part in parts if part[2]]
+
+
+def _deployment(ledger, figures, details, today):
     """An entry of the registry, with the names of its schema of July 2026."""
     plan, unit, declared = ledger.plan, unit_of(ledger), ledger.state.declaration
-    told = {
-        heading: " ".join(items)
-        for heading, items in statement_details.of_guarantee(ledger, figures, person).items()
-    }
+    told = {heading: " ".join(items) for heading, items in details.items()}
     curator = declared.responsible or NOT_GIVEN
     return {
         "basic": {

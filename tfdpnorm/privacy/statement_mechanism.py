@@ -90,12 +90,13 @@ def accounting(ledger, person):
 
 
 def accountant(ledger):
-    plan = ledger.plan
+    plan, stated = ledger.plan, epsilons.updates_in_epsilon(ledger.state)
     by = f"Accountant: {_ACCOUNTANTS[plan.accountant]}, dp-accounting"
-    if plan.accountant == "pld" and 0 < ledger.updates < plan.steps:
+    if not ledger.state.is_held_to_plan and stated > ledger.updates:
         by += (
-            "; as long as updates are left of the plan, the epsilon stated is that of slightly "
-            "more updates than were made, so that it is never too small"
+            f"; as long as updates are left of the plan, epsilon moves in steps: the one stated is "
+            f"that of {stated} updates, not of the {ledger.updates} made, so that it is never too "
+            "small"
         )
     return f"{by}."
 
