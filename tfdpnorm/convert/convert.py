@@ -17,6 +17,7 @@ from tfdpnorm.convert.converters import OF_NEW_LAYER, CannotConvertError, Settin
 from tfdpnorm.convert.exchanges import Exchanges
 from tfdpnorm.convert.report import ConversionReport, output_change
 from tfdpnorm.errors import level_of_caller
+from tfdpnorm.independence import check_no_adapted_layers
 from tfdpnorm.independence.examples import input_specs
 from tfdpnorm.keras_compat.exchange import cloned, copy_state, fresh_copy
 from tfdpnorm.keras_compat.graphs import check_runs_eagerly, traced
@@ -101,7 +102,15 @@ def load_model(
     return loaded
 
 
-OPTIONS = ("batch_norm", "scale_norm", "trainable", "groups", "public_rows", "custom_objects")
+OPTIONS = (
+    "batch_norm",
+    "scale_norm",
+    "trainable",
+    "groups",
+    "public_rows",
+    "custom_objects",
+    "normalization_is_public",
+)
 _UNKNOWN_SIZE = 32  # of an axis of unknown size, to build a subclassed model
 
 
@@ -126,6 +135,7 @@ def convert_model(
     groups: int | None = None,
     public_rows: Any = None,
     custom_objects: dict[str, Any] | None = None,
+    normalization_is_public: bool = False,
 ) -> ConvertedModel:
     """Returns a copy of a Keras model that can be trained under differential privacy.
 
@@ -137,7 +147,8 @@ def convert_model(
 
     Privacy:
         Weights and moving averages are assumed to be public: they must not come from private data
-        that the guarantee is to cover.
+        that the guarantee is to cover. Layers that `adapt()` fitted are rejected, since fresh
+        models have them, too.
 
     Args:
         model: A Sequential, functional or subclassed Keras model, built; or the path of one (see
@@ -158,6 +169,8 @@ def convert_model(
             for these changed.
         custom_objects: Dict from names to the classes and functions that the file, or the configs
             of the model in memory, use and that are neither part of Keras nor registered.
+        normalization_is_public: Whether `adapt()` of each `Normalization` saw public data alone, as
+            in a pre-trained EfficientNet. Then these layers become constants.
 
     Returns:
         `ConvertedModel`, a pair of the model and the report.
@@ -165,6 +178,7 @@ def convert_model(
     Raises:
         ValueError: for settings out of range, a file without a model, a model that is not built,
             one that cannot be copied, and one that does not run in a graph.
+        PrivacyError: for a layer that `adapt()` fitted to data.
         FileNotFoundError: if there is no such file.
 
     Example::
@@ -178,6 +192,7 @@ def convert_model(
     check_runs_eagerly()
     arguments.choice("batch_norm", batch_norm, BATCH_NORMS)
     arguments.boolean("scale_norm", scale_norm)
+    arguments.boolean("normalization_is_public", normalization_is_public)
     if groups is not None:
         groups = arguments.integer("groups", groups, at_least=1)
     settings = Settings(batch_norm, groups)
@@ -189,6 +204,8 @@ def convert_model(
             f"Model {original.name!r} has no weights yet. Call it on a batch, or "
             "model.build(input_shape), first."
         )
+    # Before the copy: it would lose vocabularies, and hold a mean as a constant.
+    check_no_adapted_layers(original, normalization_is_public=normalization_is_public)
     check_made_by_configs(original, "converted")
     if trainable is not None:
         with keras.utils.custom_object_scope(custom_objects or {}):

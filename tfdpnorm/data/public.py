@@ -229,9 +229,10 @@ def _check_alike(public, private):
     kinds = [_KIND_NAMES.get(array.dtype.kind) for array in (public, private)]
     if kinds[0] != kinds[1]:
         raise TypeError(
-            f"Expected public_x and private_x of one dtype, got {public.dtype} and "
-            f"{private.dtype}. Convert and scale both alike; synthetic rows are floats in 0..1, as "
-            'x.astype("float32") / 255 is.'
+            f"Expected public rows and private x of one dtype, got {public.dtype} and "
+            f"{private.dtype}. Convert and scale both alike. Synthetic rows are float32 in 0..1: "
+            'write x.astype("float32") / 255, and begin the model without Rescaling. For arrays on '
+            "disk, tfdpnorm.data.MappedSource scales each example."
         )
     if len(public) < _LEAST_ROWS:
         raise ValueError(

@@ -1,7 +1,11 @@
 """Before training: whether each example has a gradient of its own (per-example independence)."""
 
 from tfdpnorm.independence.inference import rows_apart
-from tfdpnorm.independence.known_layers import check_known_layers, check_no_added_losses
+from tfdpnorm.independence.known_layers import (
+    check_known_layers,
+    check_no_adapted_layers,
+    check_no_added_losses,
+)
 from tfdpnorm.independence.verification.book_keeping import prove_training
 from tfdpnorm.independence.verification.outputs import Proof
 
@@ -9,6 +13,7 @@ __all__ = [
     "Proof",
     "prove_training",
     "check_known_layers",
+    "check_no_adapted_layers",
     "check_no_added_losses",
     "rows_apart",
 ]

@@ -54,6 +54,21 @@ def check_known_layers(
         raise PrivacyError(message)
 
 
+def check_no_adapted_layers(model: keras.Model, *, normalization_is_public: bool = False) -> None:
+    """Rejects layers that `adapt()` fitted to data.
+
+    Args:
+        model: A Keras model.
+        normalization_is_public: Whether those of `Normalization` are let pass.
+
+    Raises:
+        ValueError: naming the layer, with the remedy.
+    """
+    for layer, message in _adapted(model):
+        if not (normalization_is_public and isinstance(layer, keras.layers.Normalization)):
+            raise PrivacyError(message)
+
+
 def check_no_added_losses(model: keras.Model) -> None:
     """Rejects losses that the last call of `model` added to the one of `compile`.
 
@@ -102,7 +117,7 @@ def known_faults(model, *, will_be_proved=False, conversion=None):
                 "the term to the loss of each example."
             )
             yield layer.name, message
-    yield from _adapted(model)
+    yield from ((layer.name, message) for layer, message in _adapted(model))
     yield from _added_losses(model)
     yield from _added_metrics(model)
 
@@ -150,6 +165,7 @@ def _added_metrics(model):
 
 
 def _adapted(model):
+    """Yields (layer, message) for each layer that `adapt()` fitted."""
     layers = sublayers(model)
     # A TextVectorization holds a lookup of its own, which has no vocabulary argument to point to.
     inner = {
@@ -164,7 +180,7 @@ def _adapted(model):
                 f"{layer.name!r} with state from adapt(), assigned or loaded: the data that "
                 f"adapt() saw are released without noise. {_remedy(layer)}"
             )
-            yield layer.name, message
+            yield layer, message
 
 
 def _holds_what_adapt_saw(layer):
@@ -191,7 +207,11 @@ def _remedy(layer):
             "constants."
         )
     if isinstance(layer, keras.layers.Normalization):
-        return "Give it public constants: Normalization(mean=..., variance=...)."
+        return (
+            "Give it public constants: Normalization(mean=..., variance=...). If adapt() saw "
+            "public data alone, tfdpnorm.convert_model(model, normalization_is_public=True) does "
+            "so."
+        )
     if isinstance(layer, keras.layers.Discretization):
         return "Give it public constants: Discretization(bin_boundaries=...)."
     if isinstance(layer, keras.layers.TextVectorization):

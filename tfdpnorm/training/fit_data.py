@@ -32,12 +32,13 @@ from tfdpnorm.training.checks.settings import check_private_data
 from tfdpnorm.training.checks.targets import check_targets, outputs_of, weights_by_class
 
 
-def checked_batches(private, streams, x, y, arguments):
+def checked_batches(private, streams, views, x, y, arguments):
     """Returns `fit`'s data as `PoissonBatches`, checked; None for data that we cannot sample.
 
     Args:
         private: `PrivateModel`; its model is built, and its public statistics are refreshed.
         streams: Its `Streams`.
+        views: Its `Views`.
         x: As in `fit`.
         y: As in `fit`.
         arguments: Dict of the further arguments of `fit`; sample weights are taken out of it.
@@ -61,7 +62,12 @@ def checked_batches(private, streams, x, y, arguments):
         return None
     check_batch_size(arguments.pop("batch_size", None), plan)
     public = None if streams.public_batch is None else streams.public_rows_like(batches.x)
-    check_inputs(private.model, batches.x, has_public_rows=public is not None)
+    check_inputs(
+        private.model,
+        batches.x,
+        has_public_rows=public is not None,
+        is_augmented=bool(views.augmentations),
+    )
     check_ids(private.model, batches.x)
     warn_of_unscaled_images(private.model, batches.x)
     check_private_data(batches, private.plan, public)

@@ -12,9 +12,14 @@ from tfdpnorm.keras_compat.graphs import as_written, converted, users_code_conve
 from tfdpnorm.keras_compat.layers import keras_mask
 
 _GIVE_SHAPE = "Give targets the shape of the model's outputs."
-_MIXES_ROWS = (
-    "The loss itself mixes rows, like a loss over pairs of examples: compute each row's value from "
-    "its own target and prediction, without products, softmax or sums over axis 0."
+_ROW_BY_ROW = (
+    "compute each row's value from its own target and prediction, without products, softmax, means "
+    "or sums over axis 0."
+)
+_MIXES_ROWS = f"The loss itself mixes rows, like a loss over pairs of examples: {_ROW_BY_ROW}"
+_MIXES_OR_BROADCASTS = (
+    f"If the loss itself mixes rows, as loss / mean(loss) does: {_ROW_BY_ROW} If it does not: give "
+    "targets the shape of the model's outputs."
 )
 
 
@@ -227,7 +232,7 @@ def _check_rows_apart(loss, y, predictions):
     if np.allclose(first, again, equal_nan=True) and not np.allclose(first, other, equal_nan=True):
         raise PrivacyError(
             "Expected a loss that treats each example separately, got one that compares examples "
-            f"with each other, for {given}. {_MIXES_ROWS if alike else _GIVE_SHAPE}"
+            f"with each other, for {given}. {_MIXES_ROWS if alike else _MIXES_OR_BROADCASTS}"
         )
 
 

@@ -350,7 +350,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         kwargs |= {} if batch_size is None else {"batch_size": batch_size}
         kwargs |= {} if person is None else {"person": person}
         with without_private_values():  # Sources are read already, to compare their rows.
-            batches = checked_batches(self, self._streams, x, y, kwargs)
+            batches = checked_batches(self, self._streams, self._update.views, x, y, kwargs)
             check_something_trains(self.session.check_variables())
             callbacks = self._entered(batches, callbacks, validation_is_public, kwargs)
         if batches is None or not is_sampled_by_this_library(batches):

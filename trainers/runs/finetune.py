@@ -173,7 +173,7 @@ def _finetuned(spec, data, statistics):
         else:
             whole = _in_turn(rows, part.trained, layers)
         _begin_with(part.classifier, layers[-1])
-        return convert_model(whole, spec.batch_norm).model
+        return convert_model(whole, spec.batch_norm, normalization_is_public=True).model
     if "constants" in data.model_options:
         mean, variance = data.model_options["constants"]
         layers.insert(0, keras.layers.Normalization(mean=mean, variance=variance, name="centred"))

@@ -72,7 +72,7 @@ class TestPublicBatch:
     def test_beside_the_private_rows(self, fault, build, private, public, data, cross_entropy):
         rows, error, message = {
             "rank": (public[..., np.newaxis], ValueError, "shaped as the private ones"),
-            "kind": (public.astype(np.int64), TypeError, "of one dtype"),
+            "kind": (public.astype(np.int64), TypeError, "begin the model without Rescaling"),
             "overlap": (np.concatenate([public, data[0][7:9]]), ValueError, "rows that are not"),
         }[fault]
         trained = private(build(norm="public_batch"), public_batch=rows)
@@ -80,6 +80,13 @@ class TestPublicBatch:
         with pytest.raises(error, match=message):
             trained.fit(*data, verbose=0)
         assert trained.ledger.updates == 0
+
+    def test_private_rows_of_another_width_than_the_model_s(self, private, build, data):
+        trained = private(build())
+        trained.compile("sgd", "mse")
+        x = np.ones((len(data[0]), data[0].shape[1] - 1), "float32")
+        with pytest.raises(ValueError, match=r"^Expected x with shape \(N, 5\).* got \(N, 4\)"):
+            trained.fit(x, data[1], verbose=0)
 
     @pytest.mark.parametrize(
         ("shape", "message"),

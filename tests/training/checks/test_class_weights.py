@@ -37,9 +37,10 @@ def test_they_multiply_the_weights_of_examples_and_of_steps():
         (WEIGHTS, np.zeros([4, 5, 1]), r"got shape \(4, 5, 1\)"),
         (WEIGHTS, (LABELS, LABELS), "targets of one output"),
         (WEIGHTS, None, "class_weight needs targets"),
+        ({0: 1, 1: 3}, np.ones([4, 5]) - np.eye(4, 5), "5 columns.*labels.*pass sample_weight"),
         (WEIGHTS, np.array([0.5, 0, 1, 2]), "weight for each class in the targets"),
     ],
-    ids=["from_one", "word", "too_few", "steps", "outputs", "none", "half"],
+    ids=["from_one", "word", "too_few", "steps", "outputs", "none", "multi_label", "half"],
 )
 def test_invalid_class_weights_are_rejected(weights, y, words):
     with pytest.raises(ValueError, match=words):

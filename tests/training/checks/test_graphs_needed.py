@@ -79,6 +79,7 @@ def test_a_loss_over_pairs_is_not_told_to_have_other_targets(same_shape, engine)
     assert_one_line(caught.value, "Expected a loss that treats each example separately")
     assert ("The loss itself mixes rows" in str(caught.value)) == same_shape
     assert ("the shape of the model's outputs" in str(caught.value)) != same_shape
+    assert "compute each row's value from its own target" in str(caught.value)
 
 
 class WithPositions(layers.Layer):

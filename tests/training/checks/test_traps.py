@@ -181,7 +181,7 @@ class TestUnscaledImages:
     @pytest.mark.parametrize("dtype", ["uint8", "int32"])
     def test_are_warned_of(self, dtype):
         (text,) = self.found(dtype)
-        assert dtype in text and "Rescaling(1 / 255)" in text
+        assert dtype in text and "without public rows, begin the model with" in text
 
     def test_not_where_they_are_floats_or_scaled_or_no_images(self):
         assert not self.found("float32")

@@ -39,11 +39,12 @@ def _rows(x):
     return len(x) if isinstance(x, list) and x and isinstance(x[0], (list, np.ndarray)) else None
 
 
-def check_inputs(model, x, *, has_public_rows=False):
-    """Rejects another number of arrays than a functional model has inputs, and texts for numbers.
+def check_inputs(model, x, *, has_public_rows=False, is_augmented=False):
+    """Rejects arrays of other numbers or shapes than a functional model's inputs, and texts.
 
     Dicts may hold more: Keras leaves those out. Keras also adds or drops an axis of one entry, but
-    public rows have the axes of the model, so with them private rows need the same.
+    public rows have the axes of the model, so with them private rows need the same. An augmentation
+    may give rows another size, such as that of a crop.
 
     Raises:
         ValueError: with both numbers, or both shapes.
@@ -77,6 +78,14 @@ def check_inputs(model, x, *, has_public_rows=False):
             raise ValueError(
                 f"Expected x of shape [{wanted}], as the input of the model, got [{shape}]. Write "
                 f"{remedy}."
+            )
+        fits = len(wanted) != len(shape) or tf.TensorShape(wanted).is_compatible_with(shape)
+        if not (fits or is_augmented):
+            of_input = f" for input {name!r}" if expected > 1 else ""
+            wanted, shape = (", ".join(map(str, ["N", *axes])) for axes in (wanted, shape))
+            raise ValueError(
+                f"Expected x with shape ({wanted}) as the model's input, got ({shape}){of_input}. "
+                "Prepare x as for the model; for sizes that differ, write None in keras.Input."
             )
 
 

@@ -240,18 +240,20 @@ def _refusal_of(proof, engine):
             f"Examples change state of the model: {proof.state_faults[0]}. This state would be "
             f"released without noise, or affect later examples. Remove it. {_PROBE_INSTEAD}"
         )
+    # A randomized check would find what is known to be there, or miss it.
+    instead = "" if proof.couples else f" {_PROBE_INSTEAD}"
     if engine.runs_rows_apart:
         return PrivacyError(
             "Per-example independence of the augmentation, or of the statistics of rows, which "
             f"process the whole batch, cannot be verified: {proof.obstacle}. Write that part with "
-            f"operations that keep the examples separate. {_PROBE_INSTEAD}"
+            f"operations that keep the examples separate.{instead}"
         )
     what = (
         "Per-example independence of the model, the loss and the augmentation cannot be verified "
         f"with engine={engine.name!r}: {proof.obstacle}"
     )
     if proof.couples:
-        return refusal_of_coupling(f"{what}. {_REMEDY} {_PER_EXAMPLE} {_PROBE_INSTEAD}")
+        return refusal_of_coupling(f"{what}. {_REMEDY} {_PER_EXAMPLE}")
     return refusal_of_engine(
         what,
         'Use engine="per_example", which runs each example by itself, or write that part with '

@@ -12,7 +12,7 @@ from tfdpnorm.keras_compat.models import graph_inputs, sublayers, tensors_before
 
 _OF_IMAGES = (
     "pixels from 0 to 255 train badly. Write x.astype('float32') / 255, for test images as well, "
-    "or begin the model with keras.layers.Rescaling(1 / 255)."
+    "or, without public rows, begin the model with keras.layers.Rescaling(1 / 255)."
 )
 _OF_TABLES = (
     "they train badly. Bring each column to a size of about 1 by public constants, such as (age - "

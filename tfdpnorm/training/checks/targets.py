@@ -154,6 +154,13 @@ def weights_by_class(class_weight, y, sample_weight):
             f"Expected targets [N] or [N, classes] with class_weight, got shape {y.shape}. Pass "
             "sample_weight, of the shape of the targets."
         )
+    if y.ndim == 2 and y.shape[1] > len(class_weight):
+        raise ValueError(
+            f"Expected a weight for each of the {y.shape[1]} columns of the targets, got weights "
+            f"for {len(class_weight)} classes. class_weight needs one class per example: class "
+            "numbers, or one column for each class. For several labels per example, pass "
+            "sample_weight, one number for each example."
+        )
     labels = y.argmax(1) if y.ndim == 2 and y.shape[1] > 1 else y.reshape(-1)
     known = np.isin(labels, np.arange(len(class_weight)))
     if not known.all():
