@@ -193,11 +193,11 @@ class WarnsOfNonfinite(keras.callbacks.Callback):
         if (logs or {}).get("nonfinite_gradients", 0) > _MANY * expected:
             warnings.warn(
                 "More than a quarter of the gradients of the first "
-                f"{self._in_epoch} update(s) were not finite. They count as zero: the updates learn less, or nothing. Stop, and "
-                "look for NaN and infinity in inputs, targets and weights, and for labels that the "
-                "loss does not know. If there are none, scale inputs and targets to about [-1, 1]: "
-                "the range of float16 ends at 65,504. If they are in that range already, use a "
-                "smaller loss scale, "
+                f"{self._in_epoch} update(s) were not finite. They count as zero: the updates "
+                "learn less, or nothing. Stop, and look for NaN and infinity in inputs, targets "
+                "and weights, and for labels that the loss does not know. If there are none, "
+                "scale inputs and targets to about [-1, 1]: the range of float16 ends at 65,504. "
+                "If they are in that range already, use a smaller loss scale, "
                 f"clipping=Clipping(loss_scale=...), which is {self._private.loss_scale:g}, or "
                 "the policy float32 or mixed_bfloat16. This message depends on the private data; "
                 "keep it with them.",
