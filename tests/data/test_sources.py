@@ -11,7 +11,13 @@ import pytest
 import tensorflow as tf
 
 from tests.each import each
-from tfdpnorm.data import MappedSource, image_folder, poisson_batches, save_examples
+from tfdpnorm.data import (
+    MappedSource,
+    image_folder,
+    load_examples,
+    poisson_batches,
+    save_examples,
+)
 from tfdpnorm.data.sources import is_source, is_unread
 from tfdpnorm.privacy.slots import Slots
 
@@ -364,6 +370,11 @@ def test_saved_examples_are_those_of_the_dataset(tmp_path):
     assert isinstance(y, np.memmap) and y.dtype == Y.dtype
     expected = lots(poisson_batches({"a": X, "b": Y}, Y, expected_batch_size=60))
     assert_same(lots(poisson_batches(x, y, expected_batch_size=60)), expected)
+    again, labels = load_examples(tmp_path / "saved")
+    assert isinstance(labels, np.memmap) and labels.dtype == Y.dtype
+    assert_same(lots(poisson_batches(again, labels, expected_batch_size=60)), expected)
+    with pytest.raises(FileNotFoundError, match="Save the examples again"):
+        load_examples(tmp_path)
     with pytest.raises(FileExistsError, match="an empty folder"):
         save_examples(dataset.unbatch(), tmp_path / "saved")
 

@@ -74,13 +74,22 @@ def two_of_each():
     return keras.Model((a, b), outputs), (rows(5), rows(2)), (_classes(), rows(1))
 
 
-def dicts():
-    """Two inputs and two outputs by name."""
+def dicts(inputs="ab", outputs=("kind", "size")):
+    """Two inputs and two outputs by name, in dicts written in the order of the arguments."""
     model, x, y = two_of_each()
-    inputs = dict(zip(("a", "b"), model.inputs, strict=True))
-    outputs = dict(zip(("kind", "size"), model.outputs, strict=True))
-    named = keras.Model(inputs, outputs)
-    return named, dict(zip("ab", x, strict=True)), dict(zip(("kind", "size"), y, strict=True))
+
+    def named(names, parts, order):
+        parts = dict(zip(names, parts, strict=True))
+        return {name: parts[name] for name in order}
+
+    def of_inputs(parts):
+        return named("ab", parts, inputs)
+
+    def of_outputs(parts):
+        return named(("kind", "size"), parts, outputs)
+
+    built = keras.Model(of_inputs(model.inputs), of_outputs(model.outputs))
+    return built, of_inputs(x), of_outputs(y)
 
 
 class Subclassed(keras.Model):

@@ -82,6 +82,15 @@ NETWORKS = [
     ),
     Case("dicts", models.dicts, **_NAMED, loss_weights={"kind": 0.5, "size": 2.0}),
     Case(
+        "dicts in no alphabetical order",
+        lambda: models.dicts("ba", ("size", "kind")),
+        lambda: dict(zip(("size", "kind"), _TWO["loss"]()[::-1], strict=True)),
+        _NAMED["metrics"],
+        loss_weights={"size": 2.0, "kind": 0.5},
+        validated=True,
+        quick=True,
+    ),
+    Case(
         "a loss for one of two outputs",
         models.dicts,
         lambda: {"kind": _TWO["loss"]()[0]},

@@ -11,7 +11,7 @@ from tfdpnorm.data.public import (
     take_public_examples,
     unlike_public,
 )
-from tfdpnorm.data.saved_examples import save_examples
+from tfdpnorm.data.saved_examples import load_examples, save_examples
 from tfdpnorm.data.sources import MappedSource
 from tfdpnorm.data.synthetic import SyntheticRows, synthetic_rows
 from tfdpnorm.data.text import common_words, hash_tokens, word_ids
@@ -26,6 +26,7 @@ __all__ = [
     "common_words",
     "hash_tokens",
     "image_folder",
+    "load_examples",
     "match_images",
     "poisson_batches",
     "save_examples",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import pathlib
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     import os
     from typing import Any
 
+_NAME = "examples.json"
+
 
 def save_examples(dataset: tf.data.Dataset, folder: str | os.PathLike) -> Any:
     """Writes the examples of a dataset to files, once, and returns them as arrays in these files.
@@ -25,9 +28,10 @@ def save_examples(dataset: tf.data.Dataset, folder: str | os.PathLike) -> Any:
         x, y = save_examples(dataset.unbatch(), "folder")
         batches = poisson_batches(x, y, expected_batch_size=256)
 
-    It takes little memory, and as much of the disk as the numbers do. The files hold the examples
-    as they are: protect and delete them as you do those. Leave out `shuffle` and `repeat`, and
-    augmentations, which would be drawn once and for all.
+    `load_examples("folder")` opens them again, in any process. It takes little memory, and as much
+    of the disk as the numbers do. The files hold the examples as they are: protect and delete them
+    as you do those. Leave out `shuffle` and `repeat`, and augmentations, which would be drawn once
+    and for all.
 
     Args:
         dataset: `tf.data.Dataset` of single examples: any structure of numbers of one shape.
@@ -71,8 +75,49 @@ def save_examples(dataset: tf.data.Dataset, folder: str | os.PathLike) -> Any:
             raise ValueError("The dataset has no examples. Pass at least one.")
         for partial, path in zip(partials, paths, strict=True):
             files.publish(partial, path)
+    parts = [{"shape": [count, *spec.shape], "dtype": spec.dtype.name} for spec in specs]
+    numbers = tf.nest.pack_sequence_as(dataset.element_spec, list(range(len(specs))))
+    text = json.dumps({"structure": numbers, "parts": parts}, indent=1)
+    files.write_whole(folder / _NAME, text + "\n")
+    return load_examples(folder)
+
+
+def load_examples(folder: str | os.PathLike) -> Any:
+    """Opens the files that `save_examples` wrote, in any process.
+
+    Args:
+        folder: That of `save_examples`.
+
+    Returns:
+        The structure of the dataset, with a `np.memmap` [N, ...] for each tensor.
+
+    Raises:
+        FileNotFoundError: if `save_examples` did not write the folder, or did not finish.
+    """
+    folder = pathlib.Path(folder)
+    try:
+        saved = json.loads((folder / _NAME).read_text("utf-8"))
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"Expected the folder of save_examples, got {folder} without {_NAME}. Save the "
+            "examples again, to another folder."
+        ) from None
     mapped = [
-        np.memmap(path, spec.dtype.as_numpy_dtype, "r", shape=(count, *spec.shape))
-        for path, spec in zip(paths, specs, strict=True)
+        np.memmap(
+            folder / f"{at}.bin",
+            tf.as_dtype(part["dtype"]).as_numpy_dtype,
+            "r",
+            shape=(*part["shape"],),
+        )
+        for at, part in enumerate(saved["parts"])
     ]
-    return tf.nest.pack_sequence_as(dataset.element_spec, mapped)
+    return _structured(saved["structure"], mapped)
+
+
+def _structured(numbers, parts):
+    """The parts in place of their numbers. JSON has lists for tuples."""
+    if isinstance(numbers, dict):
+        return {name: _structured(each, parts) for name, each in numbers.items()}
+    if isinstance(numbers, list):
+        return tuple(_structured(each, parts) for each in numbers)
+    return parts[numbers]

@@ -14,6 +14,8 @@ Private parts of Keras 2:
   before, and Nadam's `_u_product` is not seen at all.
 - tensorflow-privacy marks its optimizers by `_was_dp_gradients_called` alone: it makes a class for
   each.
+- `_flat_losses` of Keras 3's `CompileLoss`, which say whose means its `metrics` are, in the order
+  of the losses.
 - `_trainable_variables` of an optimizer of Keras 3, those that it updates; `_optimizer_map` of one
   that hands them on to others.
 - `_get_oracle_fname`, `_get_trial_dir`, `_save_trial` and `_retry_queue` of Keras Tuner's oracles.
@@ -21,6 +23,7 @@ Private parts of Keras 2:
 
 import contextlib
 import json
+import operator
 import os
 import types
 from collections.abc import Mapping
@@ -211,12 +214,15 @@ def loss_means(model, targets, predictions):
         predictions: Structure of its outputs.
 
     Returns:
-        A `keras.metrics.Mean` and a list of them, for the outputs that have a loss; empty for a
-        single output.
+        A `keras.metrics.Mean` and a list of them, for the outputs that have a loss, in the order in
+        which `tf.nest` flattens them; empty for a single output.
     """
     if KERAS_3:
         _make_metrics_of_specs(model, targets, predictions)
-        return model._loss_tracker, list(model._compile_loss.metrics)
+        # Keras 3 has them in the order in which a dict of losses was written.
+        losses = model._compile_loss
+        each = zip([loss.path for loss in losses._flat_losses or ()], losses.metrics, strict=False)
+        return model._loss_tracker, [mean for _, mean in sorted(each, key=operator.itemgetter(0))]
     if not model.compiled_loss.built:
         model.compiled_loss.build(predictions)
     total, *each = model.compiled_loss.metrics

@@ -25,6 +25,7 @@ from tfdpnorm.training.checks.data import (
 from tfdpnorm.training.checks.ids import check_ids
 from tfdpnorm.training.checks.scales import (
     warn_of_large_inputs,
+    warn_of_large_targets,
     warn_of_other_scale,
     warn_of_unscaled_images,
 )
@@ -71,6 +72,7 @@ def checked_batches(private, streams, views, x, y, arguments):
     check_ids(private.model, batches.x)
     warn_of_unscaled_images(private.model, batches.x)
     check_private_data(batches, private.plan, public)
+    warn_of_large_targets(batches.y)
     for name in ("sample_weight", "class_weight"):  # they are in the batches
         arguments.pop(name, None)
     refuse_fit_arguments(arguments)

@@ -152,12 +152,13 @@ class Latest(keras.metrics.Metric):
 
 
 _FIRST_UPDATES = 3
+_MANY = 0.25
 
 
 class WarnsOfNonfinite(keras.callbacks.Callback):
-    """Warns if most gradients of the first updates of `fit` are not finite.
+    """Warns if many gradients of the first updates of `fit` are not finite.
 
-    They count as zero: the budget would be spent on noise alone, in silence. The warning depends on
+    They count as zero: the budget would be spent on noise, in silence. The warning depends on
     private data, as the metric that `fit` shows anyway, and changes nothing that is released.
 
     Args:
@@ -189,12 +190,14 @@ class WarnsOfNonfinite(keras.callbacks.Callback):
     def _look(self, logs):
         self._has_looked = True
         expected = self._in_epoch * self._private.plan.expected_batch_size
-        if (logs or {}).get("nonfinite_gradients", 0) > expected / 2:
+        if (logs or {}).get("nonfinite_gradients", 0) > _MANY * expected:
             warnings.warn(
-                f"Most gradients of the first {self._in_epoch} update(s) were not finite. They "
-                "count as zero, so that these updates were noise alone. Stop, and scale inputs "
-                "and targets to about [-1, 1]: the range of float16 ends at 65,504. If they are "
-                "in that range already, use a smaller loss scale, "
+                "More than a quarter of the gradients of the first "
+                f"{self._in_epoch} update(s) were not finite. They count as zero: the updates "
+                "learn less, or nothing. Stop, and look for NaN and infinity in inputs, targets "
+                "and weights, and for labels that the loss does not know. If there are none, "
+                "scale inputs and targets to about [-1, 1]: the range of float16 ends at 65,504. "
+                "If they are in that range already, use a smaller loss scale, "
                 f"clipping=Clipping(loss_scale=...), which is {self._private.loss_scale:g}, or "
                 "the policy float32 or mixed_bfloat16. This message depends on the private data; "
                 "keep it with them.",

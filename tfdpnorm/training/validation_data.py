@@ -1,5 +1,7 @@
 """Which rows a run was trained on, and which its validations look at: never the same ones."""
 
+import warnings
+
 import numpy as np
 import tensorflow as tf
 from tensorflow import keras
@@ -7,7 +9,7 @@ from tensorflow import keras
 from tfdpnorm.data import check_public_batch
 from tfdpnorm.data.arrays import compared_as, joint_digests
 from tfdpnorm.data.inputs import InputArrays, as_inputs
-from tfdpnorm.errors import PrivacyError
+from tfdpnorm.errors import PrivacyError, PrivacyWarning, level_of_caller
 from tfdpnorm.keras_compat.inputs import rows_in_structure_of
 from tfdpnorm.training.checks.data import tuples_of_arrays
 
@@ -29,6 +31,7 @@ class RowsOfRun:
     def __init__(self, model, public_batch):
         self._model, self._public_batch = model, public_batch
         self._trained = []  # inputs of each fit, if they differ from those before
+        self._persons = None  # those of the last fit
         self._validations = set()
         self._looked_at = []  # inputs of the validation data of each fit, and how many steps
 
@@ -52,6 +55,7 @@ class RowsOfRun:
             same = [each for each in self._trained if ours.are_those_of(each)]
             now = same[0] if same and batches.examples.is_read_on_demand else ours
             trained = [now, *(each for each in self._trained if each not in same)]
+            self._compare_with_before(batches, ours, same)
         for validation in {*validations, *self._validations}:
             check_validation_rows(validation, trained, self._public_rows_like(validation.x))
         looked_at = self._looked_at
@@ -65,6 +69,24 @@ class RowsOfRun:
                 check_no_training_rows(ours, x, steps=steps)
         self._trained, self._looked_at = trained, looked_at
         self._validations.update(validations)
+
+    def _compare_with_before(self, batches, inputs, same):
+        """Warns of other arrays or persons than before. Of sources nothing is known."""
+        before, self._persons = self._persons, batches.persons
+        in_memory = [isinstance(each, InputArrays) for each in (inputs, *self._trained)]
+        has_others = len(in_memory) > 1 and all(in_memory) and not same
+        if before is not None and batches.persons is not None:
+            pairs = zip(before.index, batches.persons.index, strict=True)
+            has_others |= not all(np.array_equal(*pair) for pair in pairs)
+        if has_others:
+            warnings.warn(
+                "These are not the examples or persons of an earlier fit, or not in its order. "
+                "Epsilon covers all that were trained on, but the statement counts only those of "
+                "one fit. Train on the same ones, or make a new private model whose plan counts "
+                "all of them. This message depends on the private data; keep it with them.",
+                PrivacyWarning,
+                stacklevel=level_of_caller(),
+            )
 
     def add_validation(self, validation):
         """Checks a `PrivateValidation` that is asked outside of `fit`, now and in each `fit`.

@@ -245,3 +245,19 @@ class TestUnscaledTables:
             trained.fit(x, np.zeros(count, "int32"), epochs=1, steps_per_epoch=1, verbose=0)
         found = [str(w.message) for w in caught if "large numbers" in str(w.message)]
         assert len(found) == told and all("public constants" in text for text in found)
+
+
+@pytest.mark.parametrize(
+    ("scale", "dtype", "told"),
+    [(50_000, "float32", True), (1, "float32", False), (50_000, "int32", False)],
+)
+def test_large_targets_are_warned_of_in_fit(private, scale, dtype, told):
+    trained = private(keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)]))
+    trained.compile("sgd", "mse")
+    count = trained.plan.num_examples
+    x, y = np.ones((count, 4), np.float32), np.full(count, scale, dtype)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trained.fit(x, y, epochs=1, steps_per_epoch=1, verbose=0)
+    found = [str(w.message) for w in caught if "Most targets are above 100" in str(w.message)]
+    assert len(found) == told and all("public constants" in text for text in found)

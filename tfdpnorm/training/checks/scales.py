@@ -1,4 +1,4 @@
-"""Warnings of inputs on a scale on which training fails silently."""
+"""Warnings of inputs and targets on a scale on which training fails silently."""
 
 import warnings
 
@@ -21,6 +21,8 @@ _OF_TABLES = (
 # What is scaled to 0..1, or to mean 0 and variance 1, has a root mean square of about 1.
 _LARGE = 10.0
 _SOME = 256
+# Targets of such a size are far from what a fresh model gives, about 1.
+_LARGE_TARGETS = 100.0
 
 
 def warn_of_unscaled_images(model, x):
@@ -61,6 +63,26 @@ def warn_of_large_inputs(model, x):
                 PrivacyWarning,
                 stacklevel=level_of_caller(),
             )
+
+
+def warn_of_large_targets(y):
+    """Warns of targets of floats most of which are large, as raw prices: a model hardly gets there.
+
+    As `warn_of_large_inputs`, it depends on private data, and looks at arrays alone.
+
+    Args:
+        y: Structure of arrays [N, ...].
+    """
+    arrays = [a[:_SOME] for a in tf.nest.flatten(y) if isinstance(a, np.ndarray)]
+    if any(a.dtype.kind == "f" and np.median(np.abs(a)) > _LARGE_TARGETS for a in arrays):
+        warnings.warn(
+            f"Most targets are above {_LARGE_TARGETS:g} in size. Clipped gradients move outputs by "
+            "little, and may never bring them there. Scale targets to a size of about 1 by public "
+            "constants, such as (y - 50_000) / 10_000, and scale predictions back. This message "
+            "depends on the private data; keep it with them.",
+            PrivacyWarning,
+            stacklevel=level_of_caller(),
+        )
 
 
 def _unscaled(model, x, rank):

@@ -1,0 +1,46 @@
+"""A second `fit` of a private model on other examples, or other persons, is warned of."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+
+class Source:
+    """Rows that are read when drawn, of which nothing is known before."""
+
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, index):
+        return self.x[index], self.y[index]
+
+
+PAIRS = np.arange(40) // 2
+
+
+@pytest.mark.parametrize(
+    ("second", "told"),
+    [
+        (lambda x, y: ((x.copy(), y), PAIRS), False),
+        (lambda x, y: ((x + 1, y), PAIRS), True),
+        (lambda x, y: ((x, y), np.arange(40) % 20), True),
+        (lambda x, y: ((Source(x + 1, y),), PAIRS), False),
+    ],
+    ids=["the same", "other rows", "other persons", "a source"],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_other_examples(build, private, data, cross_entropy, second, told):
+    trained = private(build(), num_examples=20, most_per_person=2)
+    trained.compile("sgd", cross_entropy)
+    once = {"epochs": 1, "steps_per_epoch": 1, "verbose": 0}
+    trained.fit(*data, person=PAIRS, **once)
+    rows, person = second(*data)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trained.fit(*rows, person=person, **once)
+    found = [str(w.message) for w in caught if "not the examples or persons" in str(w.message)]
+    assert len(found) == told
