@@ -141,4 +141,15 @@ MUTANTS = (
             "test_frozen_layers_of_earlier_private_runs_are_named",
         ),
     ),
+    fault(
+        "conversion-hides-what-adapt-saw",
+        "tfdpnorm/convert/convert.py",
+        "check_no_adapted_layers(original, normalization_is_public=normalization_is_public)",
+        "pass",
+        "The mean of private data is saved with the model, as a constant.",
+        tests_in(
+            "tests/convert/test_convert.py",
+            "test_layers_that_adapt_fitted_are_rejected_with_convert_as_without",
+        ),
+    ),
 )

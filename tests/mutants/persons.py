@@ -155,4 +155,12 @@ MUTANTS = (
             "tests/trainers/ours/test_persons.py", "test_each_way_has_the_epsilon_that_it_says"
         ),
     ),
+    fault(
+        "rows-change-their-persons",
+        "tfdpnorm/training/validation_data.py",
+        "if same and before is not None and not before.have_rows_of(batches.persons):",
+        "if False:",
+        "A second fit with other ids lets a person change as much as several.",
+        tests_in("tests/training/test_second_fit.py", "test_other_persons_of_the_same_rows"),
+    ),
 )

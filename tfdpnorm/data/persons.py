@@ -53,6 +53,17 @@ class Persons:
                 tf.constant(np.argsort(owner, kind="stable"), tf.int64),
             )
 
+    def have_rows_of(self, other):
+        """Whether `other`, a `Persons` or None, divides the rows among persons in the same way."""
+        return other is not None and np.array_equal(self._first_rows(), other._first_rows())
+
+    def _first_rows(self):
+        """The first row of the person of each row, [M]: names of persons do not matter."""
+        starts, rows = (np.asarray(part) for part in self.index)
+        first = np.empty(self.rows, np.int64)
+        first[rows] = np.repeat(rows[starts[:-1]], np.diff(starts))
+        return first
+
 
 def _check_none_is_missing(values, counts):
     """Rejects values that stand for a missing id: their rows would count as one person's.

@@ -46,7 +46,7 @@ class RowsOfRun:
 
         Raises:
             ValueError: if rows that are validated are trained on, now or before, or are public; or
-                if that cannot be checked.
+                if that cannot be checked. If persons have other rows than before.
         """
         trained = self._trained
         if batches is not None:
@@ -71,19 +71,23 @@ class RowsOfRun:
         self._validations.update(validations)
 
     def _compare_with_before(self, batches, inputs, same):
-        """Warns of other arrays or persons than before. Of sources nothing is known."""
+        """Rejects other persons for the same rows; warns of other arrays than before.
+
+        Of sources nothing is known.
+        """
         before, self._persons = self._persons, batches.persons
-        in_memory = [isinstance(each, InputArrays) for each in (inputs, *self._trained)]
-        has_others = len(in_memory) > 1 and all(in_memory) and not same
-        if before is not None and batches.persons is not None:
-            pairs = zip(before.index, batches.persons.index, strict=True)
-            has_others |= not all(np.array_equal(*pair) for pair in pairs)
-        if has_others:
+        if same and before is not None and not before.have_rows_of(batches.persons):
+            self._persons = before
+            raise PrivacyError(
+                "Expected the persons of the earlier fit for the same rows, got others: then "
+                "nothing bounds what a person changes. Give each row the same person again."
+            )
+        if self._trained and not same and isinstance(inputs, InputArrays):
             warnings.warn(
-                "These are not the examples or persons of an earlier fit, or not in its order. "
-                "Epsilon covers all that were trained on, but the statement counts only those of "
-                "one fit. Train on the same ones, or make a new private model whose plan counts "
-                "all of them. This message depends on the private data; keep it with them.",
+                "These are not the examples of an earlier fit, or not in its order. Epsilon covers "
+                "all that were trained on, but the statement counts only those of one fit. Train "
+                "on the same ones, or make a new private model whose plan counts all of them. This "
+                "message depends on the private data; keep it with them.",
                 PrivacyWarning,
                 stacklevel=level_of_caller(),
             )
