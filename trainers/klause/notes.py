@@ -2,9 +2,10 @@
 
 from trainers.klause import published
 from trainers.report.claims import Claim, claim_text, curve_text
+from trainers.report.tables import by_cell
 
 _WORDS = "ScaleNorm improves the accuracy"
-_DURING = "Does ScaleNorm lead early, or at the end? Test accuracy during training at"
+_DURING = "Does ScaleNorm lead early, or at the end? Test accuracy of"
 
 
 def _claims(pairs):
@@ -50,13 +51,18 @@ def _without_cells():
 
 
 def _curves(records, pairs):
-    of_column = {}
-    for record in records:
-        of_column.setdefault(record["column"], []).append(record)
+    """Tables of curves, of cells with several runs: one run each shows no more than chance."""
+    runs = by_cell(records) if records else {}
+    columns = dict.fromkeys(record["column"] for record in records)
     return [
-        curve_text(of_one, *pair, f"{_DURING} {column.replace('eps=', 'epsilon ')}:")
+        curve_text(
+            [*runs[pair[0], column], *runs[pair[1], column]],
+            *pair,
+            f"{_DURING} {pair[1]} during training at {column.replace('eps=', 'epsilon ')}:",
+        )
         for pair in pairs
-        for column, of_one in of_column.items()
+        for column in columns
+        if all(len(runs.get((network, column), ())) > 1 for network in pair)
     ]
 
 

@@ -47,6 +47,18 @@ def test_what_has_no_cell_is_said_below_the_table(make_record):
     assert "epsilon 70 has no cell" in said and "25.8 with ScaleNorm, 24.7 without" in said
 
 
+@pytest.mark.parametrize("runs, told", [(1, False), (2, True)])
+def test_curves_are_compared_where_there_are_several_runs(make_record, runs, told):
+    curve = [dict(updates=4, test_accuracy=50.0, epsilon=1.0)]
+    made = [
+        make_record(network=network, column="eps=7.42", seed=seed, curve=curve)
+        for network in ("cifar10-resnet9-scale_norm", "cifar10-resnet9")
+        for seed in range(runs)
+    ]
+    said = "Test accuracy of cifar10-resnet9 during training at epsilon 7.42:"
+    assert (said in "".join(NOTES["klause_table1"](made))) == told
+
+
 @pytest.mark.parametrize("name", KLAUSE)
 def test_cells_have_names_of_their_own_and_say_what_is_smaller(name):
     specs = registry.cells(name)
