@@ -59,8 +59,8 @@ MUTANTS = (
     fault(
         "void-forgotten",
         _STATE,
-        'return not self.has("no_guarantee")',
-        "return not self.plan.no_guarantee_because",
+        'return (*self.sentences("no_guarantee"), *trained)',
+        "return (*self.plan.no_guarantee_because, *trained)",
         "Epsilon stays finite, whatever was found at run time.",
         ("tests/privacy/test_ledger.py",),
     ),

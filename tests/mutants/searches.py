@@ -158,7 +158,7 @@ MUTANTS = (
     fault(
         "voids-of-other-trials-forgotten",
         _FOLDER,
-        '                for reason in other.state.sentences("no_guarantee"):\n'
+        "                for reason in other.state.no_guarantee_because:\n"
         "                    own.record(caveat("
         '"no_guarantee_of_other_trial", reason=reason))\n',
         "",

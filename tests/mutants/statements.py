@@ -134,8 +134,8 @@ MUTANTS = (
     fault(
         "words-on-a-search-confirm-the-settings",
         _STATEMENT,
-        "    if used is None:\n        return",
-        "    if used is None and ledger.state.declaration.search is None:\n        return",
+        "if declared.settings_used_private_data is None:",
+        "if declared.settings_used_private_data is None and declared.search is None:",
         "Who declares that settings were tried on the data is taken to say the opposite.",
         STATEMENT_TESTS,
     ),
