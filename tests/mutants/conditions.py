@@ -49,6 +49,14 @@ MUTANTS = (
         _TESTS,
     ),
     fault(
+        "known-runs-answer-for-all-weights",
+        "tfdpnorm/privacy/state.py",
+        "answered = self.declaration.initial_weights_used_private_data and (",
+        "answered = True and (",
+        "After an earlier phase nobody asks what its own first weights were trained on.",
+        _TESTS,
+    ),
+    fault(
         "early-end-is-a-detail",
         _STATEMENT,
         "if not statement_details.stopped_early(ledger.state):",

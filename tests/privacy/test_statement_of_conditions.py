@@ -106,6 +106,21 @@ def test_an_earlier_phase_counts_what_trained_the_weights():
     assert ledger.guarantee_holds and "initial weights" not in summary(text)[0] + summary(text)[6]
 
 
+@each("known", [True, False])
+def test_what_else_trained_the_weights_is_unconfirmed(known):
+    """Beside a run that is known, and an earlier phase: its own statement is not the last one."""
+    if known:
+        ledger = ledger_of(caveat("private_run", **ANOTHER_RUN, epsilon=1.0))
+    else:
+        ledger = PrivacyLedger(make_plan(**PLAN, after=ledger_of()))
+        ledger.record(Updates(STEPS))
+    said = "initial weights were not trained on the private data, other than by the runs named here"
+    assert said in summary(privacy_statement(ledger))[0]
+    ledger.record(Declaration(initial_weights_used_private_data=False))
+    text = privacy_statement(ledger)
+    assert said not in text and "by the runs named here (as declared)" in summary(text)[6 + known]
+
+
 def test_a_run_that_ended_early_says_what_the_whole_plan_costs_in_its_first_line():
     ledger = ledger_of(updates=STEPS // 4)
     whole = ceil_text(ledger.epsilon(whole_plan=True))

@@ -103,22 +103,33 @@ class LedgerState:
         return any(known.code == code for known in self.caveats)
 
     @property
+    def has_weights_of_known_runs(self):
+        """Whether other runs with an epsilon, or earlier phases, are known to have trained weights."""
+        foreign = [known for known in self.caveats if known.kind == "foreign_weights"]
+        return bool(foreign or self.plan.earlier) and not self._has_weights_of_others
+
+    @property
     def relies_on_initial_weights(self):
         """Whether only a declaration can answer for the weights that the run began with.
 
-        Not if they are known to be of another run or to be replaced, which is a caveat, or of an
-        earlier phase, which is counted, or if one release made all weights.
+        Not if they are known to come from elsewhere, which is a caveat, if one release made all
+        weights, or if known runs trained them and the holder says that private data did.
         """
-        known = self.has("foreign_weights") or self.has_code("one_release")
-        return not (known or self.plan.earlier)
+        answered = self.declaration.initial_weights_used_private_data and (
+            self.has_weights_of_known_runs
+        )
+        return not (self._has_weights_of_others or self.has_code("one_release") or answered)
+
+    @property
+    def _has_weights_of_others(self):
+        foreign = [known for known in self.caveats if known.kind == "foreign_weights"]
+        return any(known.fields.get("epsilon") is None for known in foreign)
 
     @property
     def _is_trained_without_account(self):
         """Whether private data are declared to have trained weights, and no known run counts it."""
-        if not self.declaration.initial_weights_used_private_data or self.plan.earlier:
-            return False
-        foreign = [known for known in self.caveats if known.kind == "foreign_weights"]
-        return not foreign or any(known.fields.get("epsilon") is None for known in foreign)
+        declared = self.declaration.initial_weights_used_private_data
+        return bool(declared) and not self.has_weights_of_known_runs
 
     def sentences(self, kind):
         """Returns the words of the caveats of a kind, a tuple."""

@@ -153,9 +153,15 @@ def _unconfirmed(ledger):
         of_what.append(f"that the settings{of_search} were not chosen using the private data")
     if state.relies_on_initial_weights and declared.initial_weights_used_private_data is None:
         not_fresh = ", which were not fresh," if state.has_code("initial_weights_not_fresh") else ""
-        of_what.append(f"that the initial weights{not_fresh} were not trained on the private data")
+        by = _but_for_known_runs(state)
+        weights = f"the initial weights{not_fresh}"
+        of_what.append(f"that {weights} were not trained on the private data{by}")
     chosen = f" {_CHOSEN}" if declared.settings_used_private_data else ""
     return f"{chosen} Unconfirmed: {'; '.join(of_what)}." if of_what else chosen
+
+
+def _but_for_known_runs(state):
+    return ", other than by the runs named here" if state.has_weights_of_known_runs else ""
 
 
 def _of_weights(ledger, where):
@@ -366,7 +372,8 @@ def _initial_weights(ledger, known):
     fresh = " (not fresh)" if "initial_weights_not_fresh" in known else ""
     used = ledger.state.declaration.initial_weights_used_private_data
     said = "not declared by the data holder" if used is None else "as declared"
-    return f"; initial weights{fresh} that were not trained on the private data ({said})"
+    by = _but_for_known_runs(ledger.state)
+    return f"; initial weights{fresh} that were not trained on the private data{by} ({said})"
 
 
 def _not_guaranteed(ledger):
