@@ -104,7 +104,7 @@ class LedgerState:
 
     @property
     def has_weights_of_known_runs(self):
-        """Whether other runs with an epsilon, or earlier phases, are known to have trained weights."""
+        """Whether earlier phases, or other runs with an epsilon, are known to have trained."""
         foreign = [known for known in self.caveats if known.kind == "foreign_weights"]
         return bool(foreign or self.plan.earlier) and not self._has_weights_of_others
 
