@@ -92,6 +92,12 @@ class Outcome(NamedTuple):
     seconds: dict
 
 
+def _converted(original, architecture, **settings):
+    """A conversion of a network whose `Normalization`, if any, was fitted to public images."""
+    settings = dict(normalization_is_public=True, **settings)
+    return tfdpnorm.convert_model(original, architecture.batch_norm, **settings)
+
+
 def built(architecture):
     """The network, with weights and moving averages that are not the initial ones."""
     keras.utils.set_random_seed(0)
@@ -128,7 +134,7 @@ def outcome_of(architecture, folder):
     kept = original.get_weights()
     public = images(architecture, 4, seed=1)
     clock.restart()
-    model, report = tfdpnorm.convert_model(original, architecture.batch_norm, public_rows=public)
+    model, report = _converted(original, architecture, public_rows=public)
     seconds["convert"] = clock.restart()
     for before, after in zip(kept, original.get_weights(), strict=True):
         np.testing.assert_array_equal(before, after)
@@ -158,7 +164,7 @@ def outcome_of(architecture, folder):
         folded = keras.models.load_model(Path(folder) / "folded.keras")
     else:
         private.save_weights(Path(folder) / "of.weights.h5")
-        loaded = tfdpnorm.convert_model(original, architecture.batch_norm).model
+        loaded = _converted(original, architecture).model
         loaded.load_weights(Path(folder) / "of.weights.h5")
     np.testing.assert_allclose(loaded(x, training=False), expected, atol=1e-5, rtol=1e-4)
     size = np.abs(expected).max() + 1e-6
@@ -188,7 +194,7 @@ def sum_error(architecture, public):
     """
     with double_precision():
         original = built(architecture)
-    model = tfdpnorm.convert_model(original, architecture.batch_norm).model
+    model = _converted(original, architecture).model
     statistics = PublicStatistics()
     if has_public(model):
         with record_pass(statistics):
