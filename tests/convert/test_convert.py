@@ -14,7 +14,6 @@ from tests.gradients.looped_reference import assert_equals_the_loop, double_prec
 from tests.private_of import private_of
 from tfdpnorm.choices import BATCH_NORMS
 from tfdpnorm.convert import Replacement, convert_model, register_converter
-from tfdpnorm.errors import PrivacyError
 from tfdpnorm.keras_compat.models import sublayers
 from tfdpnorm.keras_compat.variables import KERAS_3, path
 from tfdpnorm.layers import FrozenBatchNormalization, PublicBatchNormalization, ScaleNorm
@@ -373,41 +372,6 @@ def test_the_constants_of_normalization_are_carried():
         report.output_change.relative < 1e-6 and "assumed to be public" in report.layers[0].carried
     )
     make(converted, rows)
-
-
-class Scaled(layers.Layer):
-    def __init__(self, inner, **kwargs):
-        super().__init__(**kwargs)
-        self.inner = inner
-
-    def call(self, inputs):
-        return self.inner(inputs)
-
-
-@pytest.mark.parametrize(
-    ("layer", "data", "around"),
-    [
-        (layers.Normalization, np.eye(3), lambda x: x),
-        (layers.Normalization, np.eye(3), lambda x: keras.Sequential([keras.Input((3,)), x])),
-        (layers.Normalization, np.eye(3), Scaled),
-        (layers.StringLookup, np.array(["a"]), lambda x: x),
-        (layers.IntegerLookup, np.array([3]), lambda x: x),
-        (lambda: layers.Discretization(num_bins=2), np.eye(3), lambda x: x),
-    ],
-    ids=["normalization", "nested", "attribute", "string", "integer", "discretization"],
-)
-def test_layers_that_adapt_fitted_are_rejected_with_convert_as_without(layer, data, around):
-    given = layer()
-    given.adapt(data)
-    kind = tf.string if data.dtype.kind == "U" else data.dtype
-    model = keras.Sequential([keras.Input((3,), dtype=kind), around(given)])
-    rows = np.zeros((1, 3), np.float32)
-    with pytest.raises(PrivacyError, match=f"{given.name}.*adapt"):
-        make(model, rows)
-    with pytest.raises(PrivacyError, match=f"{given.name}.*adapt"):
-        make(model, rows, convert="layer")
-    with pytest.raises(PrivacyError, match=f"{given.name}.*adapt"):
-        convert_model(model)
 
 
 class Own(layers.BatchNormalization):

@@ -148,7 +148,7 @@ MUTANTS = (
         "pass",
         "The mean of private data is saved with the model, as a constant.",
         tests_in(
-            "tests/convert/test_convert.py",
+            "tests/convert/test_adapted_layers.py",
             "test_layers_that_adapt_fitted_are_rejected_with_convert_as_without",
         ),
     ),

@@ -110,7 +110,7 @@ MUTANTS = (
     fault(
         "weights-from-anywhere-confirmed",
         _STATEMENT,
-        "    if not foreign:\n",
+        '    if not ledger.state.has("foreign_weights"):\n',
         "    if True:\n",
         "The first line does not say that the weights may come from private data without noise.",
         STATEMENT_TESTS,

@@ -5,19 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-
-class Source:
-    """Rows that are read when drawn, of which nothing is known before."""
-
-    def __init__(self, x, y):
-        self.x, self.y = x, y
-
-    def __len__(self):
-        return len(self.x)
-
-    def __getitem__(self, index):
-        return self.x[index], self.y[index]
-
+from tests.sources import Source
 
 PAIRS = np.arange(40) // 2
 
@@ -58,4 +46,19 @@ def test_other_persons_of_the_same_rows(build, private, data, cross_entropy):
         with pytest.raises(ValueError, match="^Expected the persons of the earlier fit"):
             trained.fit(*data, person=np.arange(40) % 20, **once)
     assert trained.ledger.updates == 1
+    trained.fit(*data, person=PAIRS, **once)
+
+
+def test_persons_belong_to_their_rows_whatever_was_trained_on_between(
+    build, private, data, cross_entropy
+):
+    trained = private(build(), num_examples=20, most_per_person=2)
+    trained.compile("sgd", cross_entropy)
+    once = {"epochs": 1, "steps_per_epoch": 1, "verbose": 0}
+    others = np.arange(40) % 20
+    trained.fit(*data, person=PAIRS, **once)
+    with pytest.warns(UserWarning, match="not the examples of an earlier fit"):
+        trained.fit(data[0] + 1, data[1], person=others, **once)
+    with pytest.raises(ValueError, match="^Expected the persons of the earlier fit"):
+        trained.fit(*data, person=others, **once)
     trained.fit(*data, person=PAIRS, **once)

@@ -3,22 +3,12 @@
 import numpy as np
 import pytest
 
+from tests.sources import Source
 from tfdpnorm.data import poisson_batches
 from tfdpnorm.tuning.folder import inputs_of, rows_digest, rows_of_search
 
 X = np.random.default_rng(0).random((600, 3)).astype(np.float32)
 VALIDATION = (np.zeros((4, 3)), np.zeros(4))
-
-
-class Source:
-    def __init__(self, x, y):
-        self.x, self.y = x, y
-
-    def __len__(self):
-        return len(self.x)
-
-    def __getitem__(self, index):
-        return self.x[index], self.y[index]
 
 
 def digest(x, y):

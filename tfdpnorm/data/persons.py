@@ -54,8 +54,8 @@ class Persons:
             )
 
     def have_rows_of(self, other):
-        """Whether `other`, a `Persons` or None, divides the rows among persons in the same way."""
-        return other is not None and np.array_equal(self._first_rows(), other._first_rows())
+        """Whether `other`, a `Persons`, divides the rows among persons in the same way."""
+        return np.array_equal(self._first_rows(), other._first_rows())
 
     def _first_rows(self):
         """The first row of the person of each row, [M]: names of persons do not matter."""

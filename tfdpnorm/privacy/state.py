@@ -82,7 +82,8 @@ class LedgerState:
     @property
     def no_guarantee_because(self):
         """Why no guarantee holds, a tuple of sentences: what was recorded or declared."""
-        trained = (_TRAINED_WITH_PRIVATE_DATA,) if self._is_trained_without_account else ()
+        used = self.declaration.initial_weights_used_private_data
+        trained = (_TRAINED_WITH_PRIVATE_DATA,) if used else ()
         return (*self.sentences("no_guarantee"), *trained)
 
     @property
@@ -103,33 +104,18 @@ class LedgerState:
         return any(known.code == code for known in self.caveats)
 
     @property
-    def has_weights_of_known_runs(self):
-        """Whether earlier phases, or other runs with an epsilon, are known to have trained."""
+    def has_weights_of_unknown_runs(self):
+        """Whether weights came from elsewhere, and no epsilon of what trained them is known."""
         foreign = [known for known in self.caveats if known.kind == "foreign_weights"]
-        return bool(foreign or self.plan.earlier) and not self._has_weights_of_others
+        return any(known.fields.get("epsilon") is None for known in foreign)
 
     @property
     def relies_on_initial_weights(self):
         """Whether only a declaration can answer for the weights that the run began with.
 
-        Not if they are known to come from elsewhere, which is a caveat, if one release made all
-        weights, or if known runs trained them and the holder says that private data did.
+        Not if a caveat says that they are of unknown origin, or if one release made all weights.
         """
-        answered = self.declaration.initial_weights_used_private_data and (
-            self.has_weights_of_known_runs
-        )
-        return not (self._has_weights_of_others or self.has_code("one_release") or answered)
-
-    @property
-    def _has_weights_of_others(self):
-        foreign = [known for known in self.caveats if known.kind == "foreign_weights"]
-        return any(known.fields.get("epsilon") is None for known in foreign)
-
-    @property
-    def _is_trained_without_account(self):
-        """Whether private data are declared to have trained weights, and no known run counts it."""
-        declared = self.declaration.initial_weights_used_private_data
-        return bool(declared) and not self.has_weights_of_known_runs
+        return not (self.has_weights_of_unknown_runs or self.has_code("one_release"))
 
     def sentences(self, kind):
         """Returns the words of the caveats of a kind, a tuple."""

@@ -128,7 +128,8 @@ def _of_rounding(ledger, figures):
 
 def _of_stopping(ledger, figures):
     """A sentence on the epsilon that holds if private data decided when to stop, or nothing."""
-    if not statement_details.stopped_early(ledger.state):
+    is_less = figures.epsilon < figures.whole_plan_epsilon
+    if not (is_less and statement_details.stopped_early(ledger.state)):
         return ""
     return (
         " If the decision to stop before the end of the plan looked at the model or at private "
@@ -161,16 +162,17 @@ def _unconfirmed(ledger):
 
 
 def _but_for_known_runs(state):
-    return ", other than by the runs named here" if state.has_weights_of_known_runs else ""
+    """Words on runs that are known to have trained the initial weights, or nothing."""
+    some = state.plan.earlier or state.has("foreign_weights")
+    return ", other than by the runs named here" if some else ""
 
 
 def _of_weights(ledger, where):
     """A sentence on weights from elsewhere, which points to what is known of them, or nothing."""
-    foreign = [each for each in ledger.state.caveats if each.kind == "foreign_weights"]
-    if not foreign:
+    if not ledger.state.has("foreign_weights"):
         return ""
-    is_known = all(each.fields.get("epsilon") is not None for each in foreign)
-    return f" {_OF_ANOTHER_RUN if is_known else _FROM_ELSEWHERE} ({where})."
+    is_unknown = ledger.state.has_weights_of_unknown_runs
+    return f" {_FROM_ELSEWHERE if is_unknown else _OF_ANOTHER_RUN} ({where})."
 
 
 def is_of_all_trials(ledger):
@@ -255,7 +257,7 @@ def _one_in(probability):
 
 def _protected(ledger, unit, person, released):
     text = _who(ledger, unit, person, released)
-    if any(each.code == "acted_on_validation" for each in ledger.state.caveats):
+    if ledger.state.has_code("acted_on_validation"):
         text += " Who is in the validation examples, which guided a choice, is not protected."
     return text
 

@@ -96,7 +96,7 @@ _ONE_RELEASE = Manner(
 
 def manner_of(ledger):
     """Returns the `Manner` of a `PrivacyLedger`."""
-    is_one_release = any(each.code == "one_release" for each in ledger.state.caveats)
+    is_one_release = ledger.state.has_code("one_release")
     return _ONE_RELEASE if is_one_release else _TRAINING
 
 

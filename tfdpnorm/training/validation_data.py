@@ -30,8 +30,8 @@ class RowsOfRun:
 
     def __init__(self, model, public_batch):
         self._model, self._public_batch = model, public_batch
-        self._trained = []  # inputs of each fit, if they differ from those before
-        self._persons = None  # those of the last fit
+        # Of each fit whose inputs differ from those before: these, and the persons of their rows.
+        self._trained = []
         self._validations = set()
         self._looked_at = []  # inputs of the validation data of each fit, and how many steps
 
@@ -45,52 +45,34 @@ class RowsOfRun:
             validation_steps: As `fit` gets them.
 
         Raises:
-            ValueError: if rows that are validated are trained on, now or before, or are public; or
-                if that cannot be checked. If persons have other rows than before.
+            ValueError: if rows that are validated are trained on, now or before, or are public, or
+                if that cannot be checked; and if rows have other persons than before.
         """
         trained = self._trained
         if batches is not None:
             ours = batches.examples.inputs
             # Those before know what they were compared with; arrays would be in memory twice.
-            same = [each for each in self._trained if ours.are_those_of(each)]
-            now = same[0] if same and batches.examples.is_read_on_demand else ours
-            trained = [now, *(each for each in self._trained if each not in same)]
-            self._compare_with_before(batches, ours, same)
+            same = [each for each in self._trained if ours.are_those_of(each[0])]
+            _check_persons(batches.persons, [persons for _, persons in same])
+            now = same[0][0] if same and batches.examples.is_read_on_demand else ours
+            others = (each for each in self._trained if each not in same)
+            trained = [(now, batches.persons), *others]
+            if self._trained and not same and isinstance(ours, InputArrays):
+                _warn_of_other_examples()
         for validation in {*validations, *self._validations}:
-            check_validation_rows(validation, trained, self._public_rows_like(validation.x))
+            public_rows = self._public_rows_like(validation.x)
+            check_validation_rows(validation, [x for x, _ in trained], public_rows)
         looked_at = self._looked_at
         if validation_data is not None:
             ours = _inputs(validation_data)
             theirs = InputArrays(ours)
             before = [each for each in looked_at if not theirs.are_those_of(InputArrays(each[0]))]
             looked_at = [(ours, validation_steps), *before]
-        for x in trained:
+        for x, _ in trained:
             for ours, steps in looked_at:
                 check_no_training_rows(ours, x, steps=steps)
         self._trained, self._looked_at = trained, looked_at
         self._validations.update(validations)
-
-    def _compare_with_before(self, batches, inputs, same):
-        """Rejects other persons for the same rows; warns of other arrays than before.
-
-        Of sources nothing is known.
-        """
-        before, self._persons = self._persons, batches.persons
-        if same and before is not None and not before.have_rows_of(batches.persons):
-            self._persons = before
-            raise PrivacyError(
-                "Expected the persons of the earlier fit for the same rows, got others: then "
-                "nothing bounds what a person changes. Give each row the same person again."
-            )
-        if self._trained and not same and isinstance(inputs, InputArrays):
-            warnings.warn(
-                "These are not the examples of an earlier fit, or not in its order. Epsilon covers "
-                "all that were trained on, but the statement counts only those of one fit. Train "
-                "on the same ones, or make a new private model whose plan counts all of them. This "
-                "message depends on the private data; keep it with them.",
-                PrivacyWarning,
-                stacklevel=level_of_caller(),
-            )
 
     def add_validation(self, validation):
         """Checks a `PrivateValidation` that is asked outside of `fit`, now and in each `fit`.
@@ -98,7 +80,8 @@ class RowsOfRun:
         Raises:
             ValueError: if its rows are those of a `fit`, or of the public batch.
         """
-        check_validation_rows(validation, self._trained, self._public_rows_like(validation.x))
+        trained = [inputs for inputs, _ in self._trained]
+        check_validation_rows(validation, trained, self._public_rows_like(validation.x))
         self._validations.add(validation)
 
     def _public_rows_like(self, x):
@@ -112,8 +95,28 @@ class RowsOfRun:
         Raises:
             ValueError: if some are training rows, or if that cannot be checked.
         """
-        for trained in self._trained:
+        for trained, _ in self._trained:
             check_no_training_rows(x, trained, steps=steps)
+
+
+def _check_persons(persons, before):
+    """Rejects other persons than before for the same rows; None: not persons are protected."""
+    if persons is not None and not all(known.have_rows_of(persons) for known in before):
+        raise PrivacyError(
+            "Expected the persons of the earlier fit for the same rows, got others: then nothing "
+            "bounds what a person changes. Give each row the same person again."
+        )
+
+
+def _warn_of_other_examples():
+    warnings.warn(
+        "These are not the examples of an earlier fit, or not in its order. Epsilon covers all "
+        "that were trained on, but the statement counts only those of one fit. Train on the same "
+        "ones, or make a new private model whose plan counts all of them. This message depends on "
+        "the private data; keep it with them.",
+        PrivacyWarning,
+        stacklevel=level_of_caller(),
+    )
 
 
 def check_validation_rows(validation, trained, public_batch):

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
+from tests.sources import Source
+
 WARNS = "More than a quarter of the gradients of the first . update.s. were not finite"
 
 
@@ -51,22 +53,10 @@ def test_it_is_silent_about_few(build, private, data, cross_entropy):
         assert not messages(trained, (rows, data[1]), cross_entropy)
 
 
-class Source:
-    """Rows that are read when drawn, half of them NaN."""
-
-    def __init__(self, x, y):
-        self.x, self.y = np.where(np.arange(len(x))[:, np.newaxis] % 2, x, np.nan), y
-
-    def __len__(self):
-        return len(self.x)
-
-    def __getitem__(self, index):
-        return self.x[index].astype(np.float32), self.y[index]
-
-
 def test_half_of_a_source_is_nan(build, private, data, cross_entropy):
     trained = private(build(), expected_batch_size=40)
-    (said,) = messages(trained, [Source(*data)], cross_entropy)
+    rows = np.where(np.arange(40)[:, np.newaxis] % 2, data[0], np.nan).astype(np.float32)
+    (said,) = messages(trained, [Source(rows, data[1])], cross_entropy)
     assert "look for NaN and infinity in inputs, targets and weights" in said
 
 
