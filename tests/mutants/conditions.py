@@ -87,6 +87,17 @@ MUTANTS = (
         ),
     ),
     fault(
+        "callbacks-may-write-weights-at-updates",
+        "tfdpnorm/training/callbacks/own_callbacks.py",
+        "if provenance.digest() != self._seen:",
+        "if False:",
+        "Weights that a callback writes between the updates of an epoch pass for those of the run.",
+        tests_in(
+            "tests/training/callbacks/test_own_callbacks.py",
+            "test_weights_that_callbacks_write_are_not_the_runs",
+        ),
+    ),
+    fault(
         "odds-are-e-to-epsilon",
         "tfdpnorm/privacy/profiles.py",
         "losses = asked - np.log1p(-shares)",

@@ -32,8 +32,8 @@ class Provenance:
     intervention: the ledger says how many there were. A digest is one pass over the weights; none
     is made during a step.
 
-    **It guards against mistakes.** Weights that code of the user's writes to the variables between
-    the updates of an epoch are not noticed.
+    **It guards against mistakes.** Weights that code other than callbacks writes to the variables
+    between the updates of an epoch are not noticed.
 
     Args:
         model: The wrapped Keras model.

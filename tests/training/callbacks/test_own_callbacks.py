@@ -36,7 +36,7 @@ class Writes(keras.callbacks.Callback):
         super().__init__()
         setattr(self, when, self._write)
 
-    def _write(self, *_):
+    def _write(self, *_, **__):
         kernel = self.model.trainable_variables[0]
         kernel.assign(kernel + 1)
 
@@ -61,9 +61,17 @@ def test_who_ends_training_early(trained):
     assert not trained(Stop(), epochs=None).ledger.state.sentences("no_guarantee")
 
 
-@pytest.mark.parametrize(
-    "when", ["on_train_begin", "on_epoch_begin", "on_epoch_end", "on_train_end"]
-)
+WRITING = [
+    "on_train_begin",
+    "on_epoch_begin",
+    "on_train_batch_begin",
+    "on_train_batch_end",
+    "on_epoch_end",
+    "on_train_end",
+]
+
+
+@pytest.mark.parametrize("when", WRITING)
 def test_weights_that_callbacks_write_are_not_the_runs(trained, when):
     made = trained(Writes(when))
     text = privacy_statement(made.ledger)
