@@ -139,6 +139,7 @@ def outcome_of(architecture, folder):
     for before, after in zip(kept, original.get_weights(), strict=True):
         np.testing.assert_array_equal(before, after)
     error = sum_error(architecture, public)
+    assert fold_error(architecture, public) < 1e-9
     seconds["loop"] = clock.restart()
     private = private_of(
         model,
@@ -167,8 +168,9 @@ def outcome_of(architecture, folder):
         loaded = _converted(original, architecture).model
         loaded.load_weights(Path(folder) / "of.weights.h5")
     np.testing.assert_allclose(loaded(x, training=False), expected, atol=1e-5, rtol=1e-4)
+    # Of float32, only that the moments are those of the trained weights: see `fold_error`.
     size = np.abs(expected).max() + 1e-6
-    np.testing.assert_allclose(folded(x, training=False) / size, expected / size, atol=1e-3)
+    np.testing.assert_allclose(folded(x, training=False) / size, expected / size, atol=0.02)
     seconds["save"] = clock.restart()
     return Outcome(
         parameters=model.count_params(),
@@ -183,6 +185,19 @@ def outcome_of(architecture, folder):
 
 def has_public(model):
     return any(isinstance(x, PublicMomentsLayer) for x in sublayers(model))
+
+
+def fold_error(architecture, public):
+    """Change of the outputs by folding, relative to the largest.
+
+    In float64: channels of tiny variance multiply the rounding of float32 (see `sum_error`).
+    """
+    with double_precision():
+        model = _converted(built(architecture), architecture, public_rows=public).model
+        x = images(architecture, ROWS, seed=2).astype(np.float64)
+        expected = np.asarray(model(x, training=False))
+        got = np.asarray(tfdpnorm.fold_public_statistics(model)(x, training=False))
+    return np.abs(got - expected).max() / np.abs(expected).max()
 
 
 def sum_error(architecture, public):
