@@ -93,6 +93,7 @@ def test_it_says_whether_anybody_answers_for_the_settings(recorded, first, relie
     lines = summary(privacy_statement(ledger))
     assert first in lines[0] and relied_on in lines[6]
     assert ("Unconfirmed" in lines[0]) == ("not declared" in lines[6])
+    assert "states nothing" not in lines[5] or "not declared" in lines[6]
     assert ("Settings were chosen" in lines[0]) == ("is not covered" in lines[6])
 
 

@@ -38,6 +38,11 @@ _OF_ANOTHER_RUN = "Not included: what another run spent on these weights"
 _CHOSEN = (
     "Settings were chosen using the private data, and epsilon does not cover what that reveals."
 )
+_ON_SETTINGS = {
+    None: "states nothing",
+    False: "states only that the private data were not used",
+    True: "states only that the private data were used",
+}
 _VERIFIED = {"verified_from_graph", "computed_per_example", "one_release"}
 
 
@@ -330,7 +335,8 @@ def _counted(ledger):
     if declared is not None:
         search += f' (on how the settings were found, the data holder states: "{declared}")'
     elif state.search is None:
-        search += " (on how the settings were found, the data holder states nothing)"
+        used = state.declaration.settings_used_private_data
+        search += f" (on how the settings were found, the data holder {_ON_SETTINGS[used]})"
     metrics = "the loss and the metrics that training printed or logged; "
     metrics = metrics if manner_of(ledger).without_noise else ""
     return (
