@@ -110,6 +110,28 @@ def test_examples_that_arrays_are_rejected_for_count_as_nothing(what):
     assert_same_weights(private, expected)
 
 
+@each("dtype", [np.int64, np.float32, bool])
+def test_binary_labels_that_the_loss_does_not_take_count_as_nothing(dtype):
+    def binary():
+        private = private_model()
+        private.compile("sgd", keras.losses.BinaryCrossentropy(from_logits=True))
+        return private
+
+    y = np.eye(3)[Y].astype(dtype)
+    spoilt_y = y.copy()
+    spoilt_y[::2] = 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of gradients that are not finite
+        private, history = fitted(Source(X, spoilt_y), private=binary())
+    if dtype is bool:  # has no others
+        assert sum(history.history["nonfinite_gradients"]) == 0
+        return
+    weights = (np.arange(N) % 2).astype(np.float32)
+    expected, _ = fitted(X, y, sample_weight=weights, private=binary())
+    assert sum(history.history["nonfinite_gradients"]) > 0
+    assert_same_weights(private, expected)
+
+
 def raises(index):
     raise OSError(f"secret {index}")
 

@@ -349,6 +349,18 @@ def next_learning_rate(optimizer):
     return float(rate)
 
 
+def has_schedule(optimizer):
+    """Whether a schedule gives the rate of an optimizer, or of one that it holds.
+
+    Keras 3 refuses to set such a rate; Keras 2 sets one that the next update does not use.
+    """
+    for each in with_held_optimizers(optimizer):
+        rates = getattr(each, "_hyper", {"learning_rate": getattr(each, "_learning_rate", None)})
+        if isinstance(rates["learning_rate"], keras.optimizers.schedules.LearningRateSchedule):
+            return True
+    return False
+
+
 def scales_losses(optimizer):
     """Whether an optimizer is Keras' LossScaleOptimizer, whose scale follows the gradients."""
     where = keras.optimizers if KERAS_3 else keras.mixed_precision

@@ -114,13 +114,13 @@ def _without_wrong_labels(lot, expected, names):
 
     Args:
         lot: `Lot` [K, P, ...].
-        expected: List of `ClassNumbers` or None, by output.
+        expected: List of what the loss takes, or None, by output: see `check_targets`.
         names: Names of the outputs, that targets in a dict go by.
     """
     wrong = tf.zeros_like(lot.mask, tf.bool)
-    for labels, numbers in zip(_by_output(lot.y, names), expected, strict=True):
-        if numbers is not None:
-            of_each = numbers.are_wrong(labels)
+    for labels, allowed in zip(_by_output(lot.y, names), expected, strict=True):
+        if allowed is not None and labels.dtype != tf.bool:
+            of_each = allowed.are_wrong(labels)
             wrong |= tf.reduce_any(of_each, range(2, of_each.shape.rank))
 
     def where(values, instead):
@@ -169,7 +169,7 @@ def prepared_lots(private, batches, noise, loss):
             first_update=int(noise.update_count.numpy()),
             shared=private.shared_lots,
         )
-    if batches.examples.is_read_on_demand and any(expected):
+    if batches.examples.is_read_on_demand and any(e is not None for e in expected):
         lots = lots.map(lambda lot: _without_wrong_labels(lot, expected, names))
     x, y = row_specs(lots)
     private.independence_checks.check_at_random(loss, x, y)

@@ -26,6 +26,7 @@ from tfdpnorm.training.callbacks.own_callbacks import OwnCallbacks
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 from tfdpnorm.training.checks.callbacks import (
     check_callbacks,
+    check_rate_is_settable,
     saves_whole_models,
     validations_first,
 )
@@ -648,6 +649,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         self._replicas.check_fit(batches, callbacks)
         if any(saves_whole_models(callback) for callback in callbacks):
             check_made_by_configs(self.model, "saved by a ModelCheckpoint")
+        check_rate_is_settable(callbacks, self.optimizer)
         validations = [c for c in callbacks if isinstance(c, PrivateValidation)]
         looked_at = [arguments.get(name) for name in ("validation_data", "validation_steps")]
         self.session.enter(batches, validations, *looked_at)

@@ -2,6 +2,7 @@
 
 import io
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -131,6 +132,11 @@ class TestProgress:
 
 
 class TestTensorBoard:
+    def test_without_the_package(self, tmp_path, monkeypatch):
+        monkeypatch.setitem(sys.modules, "tensorboard", None)
+        with pytest.raises(ImportError, match="^PrivacyTensorBoard needs .* pip install tensorboard"):
+            PrivacyTensorBoard(tmp_path)
+
     def groups(self, folder):
         found = {}
         for path in folder.glob("*"):

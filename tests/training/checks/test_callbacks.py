@@ -6,15 +6,22 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.errors import PrivacyWarning
+from tfdpnorm.keras_compat.variables import KERAS_3
 from tfdpnorm.privacy import PrivacyLedger, make_plan, privacy_statement
 from tfdpnorm.privacy.entries import Updates
-from tfdpnorm.training import WeightAverage
+from tfdpnorm.training import WeightAverage, suggested_optimizer
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
-from tfdpnorm.training.checks.callbacks import check_callbacks, validations_first
+from tfdpnorm.training.checks.callbacks import (
+    check_callbacks,
+    check_rate_is_settable,
+    validations_first,
+)
 
 EarlyStopping = keras.callbacks.EarlyStopping
 ReduceLROnPlateau = keras.callbacks.ReduceLROnPlateau
 ModelCheckpoint = keras.callbacks.ModelCheckpoint
+OPTIMIZERS = [keras.optimizers]
+OPTIMIZERS += [] if KERAS_3 else [keras.optimizers.legacy]
 
 
 @pytest.fixture
@@ -55,6 +62,30 @@ class Third(keras.callbacks.Callback):
 
 class Stopping(EarlyStopping):
     pass
+
+
+class TestLearningRate:
+    @pytest.mark.parametrize(
+        "callback",
+        [
+            keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2),
+            ReduceLROnPlateau("epsilon"),
+        ],
+    )
+    @pytest.mark.parametrize("optimizers", OPTIMIZERS)
+    def test_a_schedule_that_a_callback_would_set(self, callback, optimizers):
+        rate = keras.optimizers.schedules.CosineDecay(0.1, 10)
+        with pytest.raises(ValueError, match=f"a number as its .* for {type(callback).__name__}"):
+            check_rate_is_settable([callback], optimizers.SGD(rate))
+        check_rate_is_settable([callback], optimizers.SGD(0.1))
+        check_rate_is_settable([EarlyStopping("epsilon")], optimizers.SGD(rate))
+
+    def test_fit_rejects_it_before_the_first_update(self, private, build, data, cross_entropy):
+        trained = private(build())
+        trained.compile(suggested_optimizer(trained), cross_entropy)
+        with pytest.raises(ValueError, match="^Expected an optimizer with a number"):
+            trained.fit(*data, callbacks=[ReduceLROnPlateau("epsilon")], verbose=0)
+        assert trained.ledger.updates == 0
 
 
 class TestRefused:

@@ -22,7 +22,7 @@ def refused(build, private, data):
     def message(loss, y, model=None):
         trained = private(model or build("functional"))
         trained.compile("sgd", loss)
-        with pytest.raises(ValueError, match="^(Expected|Some class numbers)") as caught:
+        with pytest.raises(ValueError, match="^(Expected|Some class numbers|Some targets)") as caught:
             trained.fit(data[0], y, verbose=0)
         assert trained.ledger.updates == 0
         assert "\n" not in str(caught.value)
@@ -47,6 +47,20 @@ def test_class_numbers_out_of_range_are_rejected_and_not_shown(moved, refused, d
     text = refused(SPARSE(True), data[1] + moved)
     assert "class numbers are outside of [0, 3)" in text
     assert not any(str(label) in text for label in np.unique(data[1] + moved))
+
+
+@pytest.mark.parametrize("labels", [(1, 2), (-1, 1), (0, 255)])
+@pytest.mark.parametrize(
+    "loss", ["binary_crossentropy", keras.losses.BinaryFocalCrossentropy(from_logits=True)]
+)
+def test_labels_of_a_binary_loss_that_are_not_0_and_1(labels, loss, refused, data, private):
+    model = keras.Sequential([keras.Input((5,)), layers.Dense(1, "sigmoid")])
+    text = refused(loss, np.array(labels)[data[1] % 2], model)
+    assert "Some targets are outside of [0, 1]" in text and "255" not in text
+    trained = private(model, steps=1)
+    trained.compile("sgd", loss)
+    trained.fit(data[0], data[1] == 1, verbose=0)
+    assert trained.ledger.updates == 1
 
 
 def _of_ids(kind):

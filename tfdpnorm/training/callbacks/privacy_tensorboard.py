@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
@@ -32,10 +33,18 @@ class PrivacyTensorBoard(keras.callbacks.Callback):
 
     Args:
         log_dir: Folder that `tensorboard --logdir` reads.
+
+    Raises:
+        ImportError: without the package tensorboard.
     """
 
     def __init__(self, log_dir: str | os.PathLike) -> None:
         super().__init__()
+        if importlib.util.find_spec("tensorboard") is None:
+            raise ImportError(
+                "PrivacyTensorBoard needs the package tensorboard, which is not installed. Write: "
+                "pip install tensorboard"
+            )
         self._log_dir = str(log_dir)
         self._writer = None
 

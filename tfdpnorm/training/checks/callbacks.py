@@ -8,6 +8,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.errors import PrivacyError, PrivacyWarning
+from tfdpnorm.keras_compat.training import has_schedule
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.state import check_queries_are_by_row
 from tfdpnorm.training.callbacks.privacy_tensorboard import PrivacyTensorBoard
@@ -34,6 +35,7 @@ _LOGGERS = (
     keras.callbacks.RemoteMonitor,
     PrivacyTensorBoard,
 )
+_SET_THE_RATE = (keras.callbacks.ReduceLROnPlateau, keras.callbacks.LearningRateScheduler)
 _NEVER_STOP = (keras.callbacks.ReduceLROnPlateau, keras.callbacks.ModelCheckpoint)
 
 
@@ -102,6 +104,22 @@ def check_callbacks(
     public_validation = validation_is_public or not validation_data_given
     for callback in callbacks:
         _record(callback, ledger, free, public_validation)
+
+
+def check_rate_is_settable(callbacks, optimizer):
+    """Rejects callbacks that set the learning rate of an optimizer whose rate is a schedule.
+
+    Raises:
+        ValueError: naming the callback and the remedy.
+    """
+    for callback in callbacks:
+        if isinstance(callback, _SET_THE_RATE) and has_schedule(optimizer):
+            name, kind = type(callback).__name__, type(optimizer).__name__
+            raise ValueError(
+                f"Expected an optimizer with a number as its learning rate for {name}, got one "
+                "with a schedule, as suggested settings have it. Leave the callback out, or pass "
+                f"keras.optimizers.{kind}(learning_rate=...) to compile()."
+            )
 
 
 def saves_whole_models(callback):

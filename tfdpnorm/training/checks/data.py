@@ -72,21 +72,29 @@ def check_inputs(model, x, *, has_public_rows=False, is_augmented=False):
                 "keras.layers.StringLookup(vocabulary=...), with a fixed public vocabulary."
             )
         wanted, shape = list(spec.shape[1:]), list(array.shape[1:])
-        if has_public_rows and len(wanted) != len(shape):
-            remedy = "x[..., np.newaxis]" if wanted[:-1] == shape else "x.reshape(...)"
-            wanted, shape = (", ".join(map(str, ["N", *axes])) for axes in (wanted, shape))
-            raise ValueError(
-                f"Expected x of shape [{wanted}], as the input of the model, got [{shape}]. Write "
-                f"{remedy}."
-            )
-        fits = len(wanted) != len(shape) or tf.TensorShape(wanted).is_compatible_with(shape)
-        if not (fits or is_augmented):
-            of_input = f" for input {name!r}" if expected > 1 else ""
-            wanted, shape = (", ".join(map(str, ["N", *axes])) for axes in (wanted, shape))
-            raise ValueError(
-                f"Expected x with shape ({wanted}) as the model's input, got ({shape}){of_input}. "
-                "Prepare x as for the model; for sizes that differ, write None in keras.Input."
-            )
+        adjusted = _is_adjusted(wanted, shape)
+        fits = tf.TensorShape(wanted).is_compatible_with(shape)
+        fits |= is_augmented and len(wanted) == len(shape)
+        if fits or ((adjusted or is_augmented) and not has_public_rows):
+            continue
+        of_input = f" for input {name!r}" if expected > 1 else ""
+        remedy = "Prepare x as for the model; for sizes that differ, write None in keras.Input."
+        if adjusted:
+            remedy = f"Write {'x[..., np.newaxis]' if len(shape) < len(wanted) else 'x[..., 0]'}."
+        elif None not in wanted and np.prod(wanted) == np.prod(shape):
+            remedy = f"Write x.reshape({', '.join(map(str, ['len(x)', *wanted]))})."
+        wanted, shape = (", ".join(map(str, ["N", *axes])) for axes in (wanted, shape))
+        raise ValueError(
+            f"Expected x with shape ({wanted}) as the model's input, got ({shape}){of_input}. "
+            f"{remedy}"
+        )
+
+
+def _is_adjusted(wanted, shape):
+    """Whether Keras adds or drops a last axis of one entry."""
+    longer, shorter = sorted((wanted, shape), key=len, reverse=True)
+    is_by_one = len(longer) == len(shorter) + 1 and longer[-1] == 1
+    return is_by_one and tf.TensorShape(longer[:-1]).is_compatible_with(shorter)
 
 
 def check_sample_weight(sample_weight):

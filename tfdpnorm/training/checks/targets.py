@@ -14,6 +14,10 @@ _SPARSE = (
     keras.losses.sparse_categorical_crossentropy,
 )
 _DENSE = (keras.losses.CategoricalCrossentropy, keras.losses.categorical_crossentropy)
+_BINARY = (
+    (keras.losses.BinaryCrossentropy, keras.losses.binary_crossentropy),
+    (keras.losses.BinaryFocalCrossentropy, keras.losses.binary_focal_crossentropy),
+)
 
 
 class ClassNumbers(NamedTuple):
@@ -33,8 +37,16 @@ class ClassNumbers(NamedTuple):
         return wrong if self.ignored is None else wrong & (labels != self.ignored)
 
 
+class Probabilities(NamedTuple):
+    """The targets that a binary loss takes: 0, 1, and shares in between."""
+
+    def are_wrong(self, labels):
+        """Where an array or tensor holds others; booleans of its shape."""
+        return (labels < 0) | (labels > 1)
+
+
 def check_targets(losses, outputs, targets):
-    """Rejects one-hot targets for a sparse loss, labels for a dense one, and labels out of range.
+    """Rejects one-hot targets for a sparse loss, labels for a dense one, and targets out of range.
 
     TensorFlow would reject these within a step, and show labels. Labels that are read on demand are
     not looked at.
@@ -45,7 +57,7 @@ def check_targets(losses, outputs, targets):
         targets: List of arrays [N, ...]; nothing is checked if it is not as long.
 
     Returns:
-        List of the `ClassNumbers` of each target, None for targets that are none.
+        List of the `ClassNumbers` or `Probabilities` of each target, None for other targets.
 
     Raises:
         ValueError: with the remedy, and with nothing of the targets but their shape.
@@ -62,6 +74,11 @@ def check_targets(losses, outputs, targets):
 
 def _check(loss, shape, target):
     classes = shape[-1]
+    if any(_is(loss, kinds) for kinds in _BINARY):
+        expected = Probabilities()
+        if isinstance(target, np.ndarray):
+            _check_range(target, expected)
+        return expected
     if classes is None or classes < 2:
         return None
     given = f"got y of shape {['N', *target.shape[1:]]} and outputs of shape "
@@ -88,11 +105,17 @@ def _check(loss, shape, target):
 
 
 def _check_range(labels, expected):
-    if np.any(expected.are_wrong(labels)):
+    if not np.any(expected.are_wrong(labels)):
+        return
+    if isinstance(expected, Probabilities):
         raise ValueError(
-            f"Some class numbers are outside of [0, {expected.classes}), as many as the model has "
-            "outputs. Number the classes from 0, or give the last layer an output for each."
+            "Some targets are outside of [0, 1], and the loss takes 0 for one class and 1 for the "
+            "other. Write y = (y == positive).astype(int), with the label of the second class."
         )
+    raise ValueError(
+        f"Some class numbers are outside of [0, {expected.classes}), as many as the model has "
+        "outputs. Number the classes from 0, or give the last layer an output for each."
+    )
 
 
 def _ignored(loss):
