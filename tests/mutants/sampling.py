@@ -226,7 +226,7 @@ MUTANTS = (
     fault(
         "labels-of-sources-end-the-training",
         "tfdpnorm/training/fit_data.py",
-        "    if batches.examples.is_read_on_demand and any(expected):\n",
+        "    if batches.examples.is_read_on_demand and any(e is not None for e in expected):\n",
         "    if False:\n",
         "That training ends tells that an example with a wrong label was drawn.",
         tests_in(

@@ -428,6 +428,6 @@ def _checked_batch_size(value, num_examples):
         raise ValueError(
             f"Expected 0 < expected_batch_size <= the number of examples, got "
             f"expected_batch_size={value} and {num_examples} examples. "
-            "Pass all examples, as many as num_examples of the plan says, or choose a smaller batch."
+            "Pass all examples, as many as num_examples says, or choose a smaller batch."
         )
     return int(value) if isinstance(value, numbers.Integral) else float(value)

@@ -60,4 +60,12 @@ def epochs_to_train(
             PrivacyWarning,
             stacklevel=3,
         )
+    elif epochs < initial_epoch + bool(first_step):
+        warnings.warn(
+            f"Nothing is trained: epochs={epochs} counts from the start of the run, which has "
+            f"trained {initial_epoch} epochs. Give a larger number, or none for all {left} "
+            "updates that are left.",
+            PrivacyWarning,
+            stacklevel=3,
+        )
     return Epochs(initial_epoch, first_step, epochs, steps_per_epoch)

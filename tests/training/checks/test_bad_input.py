@@ -93,7 +93,7 @@ class TestPublicBatch:
         [
             ((40, 5), r"shape \(N, 5, 1\).* got \(N, 5\). Write x\[..., np.newaxis\]"),
             ((40, 5, 1, 1), r"shape \(N, 5, 1\).* got \(N, 5, 1, 1\). Write x\[..., 0\]"),
-            ((40, 1, 5, 1), r"shape \(N, 5, 1\).* got \(N, 1, 5, 1\). Write x.reshape\(len\(x\), 5"),
+            ((40, 1, 5, 1), r"shape \(N, 5, 1\).* got \(N, 1, 5, 1\). Write x.reshape\(len\(x\),"),
         ],
     )
     def test_an_axis_that_keras_would_add_or_drop(self, shape, message, private, cross_entropy):
@@ -108,7 +108,7 @@ class TestPublicBatch:
     def test_other_axes_than_keras_would_add_or_drop(self, private, build, data, cross_entropy):
         trained = private(build())
         trained.compile("sgd", cross_entropy)
-        for shape, remedy in (((1, 5), r"Write x.reshape\(len\(x\), 5\)"), ((5, 5), "Prepare x as")):
+        for shape, remedy in (((1, 5), r"Write x.reshape\(len\(x\), 5\)"), ((5, 5), "Prepare")):
             with pytest.raises(ValueError, match=rf"shape \(N, 5\) as .*{remedy}"):
                 trained.fit(np.ones((len(data[0]), *shape), "float32"), data[1], verbose=0)
         trained.fit(data[0][..., np.newaxis], data[1], verbose=0)
