@@ -151,7 +151,8 @@ def test_weights_of_rows_and_of_steps_are_kept():
         ([1, 2], 2, ValueError, "to have 3 values, one for each row, got 2"),
         ([1.0, 2.0, 3.0], 2, TypeError, "integers or texts, one for each row, got float64"),
         ([[1], [2], [3]], 2, TypeError, r"of shape \[3, 1\]"),
-        (["a", None, "b"], 2, TypeError, "NaN and None are equal to nothing"),
+        (["a", None, "b"], 2, ValueError, "got 1 rows whose id is missing"),
+        (np.array(["a", 1, "b"], object), 2, TypeError, "got object of shape"),
         ([1, 2, 3], 0, ValueError, "most_per_person"),
         ([1, 2, 3], 1.5, TypeError, "most_per_person"),
         ([1, 2, 3], None, ValueError, "together, got only person"),
@@ -190,10 +191,11 @@ def test_missing_ids_are_rejected(missing):
 
 
 def test_missing_numbers_are_rejected():
-    for person in (np.array(["a", None], object), np.array(["a", np.nan], object)):
-        with pytest.raises(TypeError, match="NaN and None are equal to nothing"):
-            Persons(person, 1)
-    with pytest.raises(TypeError, match="NaN and None are equal to nothing"):
+    pandas = pytest.importorskip("pandas")
+    for missing in (None, np.nan, pandas.NA, pandas.NaT):
+        with pytest.raises(ValueError, match="got 1 rows whose id is missing"):
+            Persons(np.array(["a", missing], object), 1)
+    with pytest.raises(TypeError, match="NaN is equal to nothing"):
         Persons(np.array([1.0, np.nan]), 1)
 
 

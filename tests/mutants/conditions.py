@@ -51,13 +51,21 @@ MUTANTS = (
     fault(
         "weights-without-a-guarantee-are-known",
         "tfdpnorm/privacy/state.py",
-        'any(known.fields.get("epsilon") is None for known in foreign)',
+        'any(x.kind == "foreign_weights" and x not in self._runs for x in self.caveats)',
         "False",
         "Weights of unknown origin pass for those of a run whose epsilon is known.",
         tests_in(
             "tests/privacy/test_statement_of_weights.py",
             "test_weights_from_elsewhere_are_named_where_the_guarantee_is",
         ),
+    ),
+    fault(
+        "runs-without-a-guarantee-may-have-trained-the-weights",
+        "tfdpnorm/privacy/state.py",
+        "        if used is None:\n            runs",
+        "        if False:\n            runs",
+        "Weights that a run without noise trained on the same data get an epsilon.",
+        _TESTS,
     ),
     fault(
         "early-end-is-a-detail",

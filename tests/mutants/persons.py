@@ -19,8 +19,8 @@ MUTANTS = (
     fault(
         "missing-persons-are-one",
         "tfdpnorm/data/persons.py",
-        "    if missing:\n",
-        "    if False:\n",
+        "    _reject_missing(counts[is_missing].sum())\n",
+        "",
         "The rows of all whose id is blank are protected as those of one person.",
         tests_in(_DATA, "test_missing_ids_are_rejected"),
     ),

@@ -92,7 +92,21 @@ def test_nothing_is_guaranteed_where_private_data_trained_the_weights(entry):
     assert text.startswith("NO GUARANTEE") and not ledger.guarantee_holds
     assert math.isinf(ledger.epsilon()) and "claimed epsilon" in text
     assert "private data trained the initial weights, as the data holder" in text
-    assert ledger_of(entry, Declaration()).guarantee_holds
+    nothing_said = ledger_of(entry, Declaration())
+    assert nothing_said.guarantee_holds == (entry.fields.get("epsilon", 0) is not None)
+
+
+def test_weights_of_a_run_without_a_guarantee_have_none_unless_its_data_were_others():
+    known = caveat("private_run", **ANOTHER_RUN, epsilon=None)
+    ledger = ledger_of(known)
+    text = privacy_statement(ledger)
+    assert text.startswith("NO GUARANTEE") and math.isinf(ledger.epsilon())
+    assert "the run ab trained its weights before, without a guarantee, on data that may be" in text
+    ledger.record(Declaration(initial_weights_used_private_data=False))
+    lines = summary(privacy_statement(ledger))
+    assert "Not included: what another run spent" in lines[0] and "without a guarantee" in lines[1]
+    assert "that were not trained on the private data (as declared)" in lines[7]
+    assert ledger.guarantee_holds and math.isfinite(ledger.epsilon())
 
 
 @each("known", [True, False])

@@ -32,12 +32,13 @@ class Persons:
     def __init__(self, person, most_per_person):
         self.most = arguments.integer("most_per_person", most_per_person, at_least=1)
         person = np.asarray(person)
+        _reject_missing(sum(map(_is_none, person.flat)) if person.dtype == object else 0)
         of_texts = person.dtype == object and all(isinstance(v, (str, bytes)) for v in person.flat)
         if person.ndim != 1 or not (person.dtype.kind in "iuUS" or of_texts):
             raise TypeError(
                 "Expected person to be a vector of integers or texts, one for each row, got "
                 f"{person.dtype} of shape {list(person.shape)}. Two rows belong to one person if "
-                "their values are equal: NaN and None are equal to nothing."
+                "their values are equal: NaN is equal to nothing."
             )
         if not len(person):
             raise ValueError("person is empty. Give one value for each row.")
@@ -75,14 +76,24 @@ def _check_none_is_missing(values, counts):
         is_missing = np.isin(np.char.lower(np.char.strip(values.astype(str))), _MISSING)
     else:
         is_missing = np.isin(values, _MISSING_NUMBERS)
-    missing = counts[is_missing].sum()
-    if missing:
-        raise ValueError(
-            f"Expected an id for each row in person, got {missing} rows whose id is missing "
-            '(blank, "nan", "None", "null", -1, or NaN as an integer): all of them would count as '
-            "one person. Leave these rows out; or, only if they are known to be of different "
-            "persons, give each an id of its own."
-        )
+    _reject_missing(counts[is_missing].sum())
+
+
+def _is_none(value):
+    """Whether a value is None, NaN, or what pandas has for a missing one."""
+    is_nan = isinstance(value, float) and value != value
+    return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
+
+
+def _reject_missing(count):
+    if not count:
+        return
+    raise ValueError(
+        f"Expected an id for each row in person, got {count} rows whose id is missing (blank, "
+        'None, "nan", "None", "null", -1, or NaN as an integer): all of them would count as one '
+        "person. Leave these rows out; or, only if they are known to be of different persons, give "
+        "each an id of its own."
+    )
 
 
 def rows_of_persons(drawn, starts, order, most, bits):

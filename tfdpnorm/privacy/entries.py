@@ -138,10 +138,10 @@ class Declaration(_Checked):
             than in a search that the ledger counts; None if that is not said. `search` alone does
             not answer it.
         initial_weights_used_private_data: Whether anything private trained the weights that the
-            run began with, or gave a `Normalization` its constants, other than private runs that
-            the statement names and earlier phases; None if that is not said. True voids the
-            guarantee. False for weights drawn at random, or of a network that was trained on
-            ImageNet, if that is public to you.
+            run began with, or gave a `Normalization` its constants, other than earlier phases and
+            private runs that the statement names with their epsilon; None if that is not said. True
+            voids the guarantee. False for weights drawn at random, or of a network that was trained
+            on ImageNet, if that is public to you.
 
     Raises:
         ValueError: for a text that is not a string, or blank, or an answer that is no boolean.

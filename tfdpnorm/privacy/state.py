@@ -27,6 +27,10 @@ _TRAINED_WITH_PRIVATE_DATA = (
     "count what these reveal. If that training was differentially private, its epsilon adds to the "
     "claimed one"
 )
+_TRAINED_WITHOUT_A_GUARANTEE = (
+    "the run {run} trained its weights before, without a guarantee, on data that may be the same. "
+    "If they were none of these private data, declare initial_weights_used_private_data=False"
+)
 _LATER = "; later: "  # between what was said of a search at different times
 
 
@@ -84,6 +88,9 @@ class LedgerState:
         """Why no guarantee holds, a tuple of sentences: what was recorded or declared."""
         used = self.declaration.initial_weights_used_private_data
         trained = (_TRAINED_WITH_PRIVATE_DATA,) if used else ()
+        if used is None:
+            runs = [each.fields["run"] for each in self._runs if each.fields["epsilon"] is None]
+            trained = tuple(_TRAINED_WITHOUT_A_GUARANTEE.format(run=run) for run in runs)
         return (*self.sentences("no_guarantee"), *trained)
 
     @property
@@ -105,9 +112,18 @@ class LedgerState:
 
     @property
     def has_weights_of_unknown_runs(self):
-        """Whether weights came from elsewhere, and no epsilon of what trained them is known."""
-        foreign = [known for known in self.caveats if known.kind == "foreign_weights"]
-        return any(known.fields.get("epsilon") is None for known in foreign)
+        """Whether weights came from elsewhere, and which run trained them is not known."""
+        return any(x.kind == "foreign_weights" and x not in self._runs for x in self.caveats)
+
+    @property
+    def has_weights_of_guaranteed_runs(self):
+        """Whether another run trained the weights before, and its epsilon is known."""
+        return any(known.fields["epsilon"] is not None for known in self._runs)
+
+    @property
+    def _runs(self):
+        """The caveats of other runs that trained the weights before, a list."""
+        return [known for known in self.caveats if known.code == "private_run"]
 
     @property
     def relies_on_initial_weights(self):

@@ -168,7 +168,7 @@ def _unconfirmed(ledger):
 
 def _but_for_known_runs(state):
     """Words on runs that are known to have trained the initial weights, or nothing."""
-    some = state.plan.earlier or state.has("foreign_weights")
+    some = state.plan.earlier or state.has_weights_of_guaranteed_runs
     return ", other than by the runs named here" if some else ""
 
 

@@ -106,9 +106,9 @@ def numerical_safety(ledger, figures, person):
     if of_sums:
         lines.append(
             "Sums (Casacuberta et al. 2022): the noise is increased by the most that rounding can "
-            "add to the effect of one example. This assumes processors and kernels that round each "
-            "operation according to IEEE 754, and compute the numbers of an example only from "
-            "that example and its position in the batch."
+            f"add to the effect of one {unit_of(ledger).one}. This assumes processors and kernels "
+            "that round each operation according to IEEE 754, and compute the numbers of an "
+            "example only from that example and its position in the batch."
         )
     else:
         lines.append("Sums: the effect of rounding is not bounded, see Not covered.")

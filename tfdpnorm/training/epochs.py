@@ -55,7 +55,7 @@ def epochs_to_train(
     elif steps_per_epoch and epochs > possible:
         warnings.warn(
             f"Only {possible - initial_epoch} of epochs={epochs} can be trained: {left} updates "
-            f"are left of {ledger.plan.steps} planned in make_plan(steps=...), and an epoch takes "
+            f"are left of {ledger.plan.steps} planned, and an epoch takes "
             f"{steps_per_epoch}. Training stops there.",
             PrivacyWarning,
             stacklevel=3,

@@ -200,7 +200,8 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         if kwargs.get("jit_compile") is True and self._noise.generator == "openssl":
             raise ValueError(
                 'Expected jit_compile=False with noise_generator="openssl", which runs on the '
-                'host, got True. Pass noise_generator="philox" to make_private, or do not compile.'
+                'host, got True. Leave it out; or pass noise_generator="philox" to make_private, '
+                "which is not cryptographic, as the statement then says."
             )
         if self.suggestion is not None and optimizer in OPTIMIZERS:
             optimizer = self.suggestion.optimizer(optimizer)

@@ -227,7 +227,7 @@ class TestTheOneJudge:
         private.compile("sgd", cross_entropy)
         private.independence_checks.judge(None, None)
         (reason,) = private.ledger.state.sentences("no_guarantee")
-        assert self.NOTHING + "the rows of a physical batch were not known" in reason
+        assert self.NOTHING + "the number of rows of a batch was not known" in reason
 
     @pytest.mark.needs_tensorflow_privacy
     def test_engines_of_tensorflow_privacy_are_not_verified(

@@ -1,4 +1,4 @@
-"""The epochs of a run that is resumed count from its start: the same program ends where it would."""
+"""The epochs of a resumed run count from its start: the same program ends where it would."""
 
 import warnings
 

@@ -21,7 +21,7 @@ from tfdpnorm.training.errors import own_words
 
 _SWITCHED_OFF = "its checks were switched off (validate=False)"
 _EAGER = "eager steps are not verified (run_eagerly=True, or tf.config.run_functions_eagerly(True))"
-_UNKNOWN_SIZE = "the rows of a physical batch were not known before the step"
+_UNKNOWN_SIZE = "the number of rows of a batch was not known before the step"
 _STOPPED = "the verification stopped at {obstacle}"
 _FOREIGN = "sums by the engine {engine!r} of TensorFlow Privacy are not verified"
 _NOT_RUN = "no training data were given"
@@ -179,7 +179,10 @@ class IndependenceChecks:
 
     def _rest_on_probe(self, why):
         if self._validate != "probe":
-            self._void(f'{why}; only validate="probe" continues with the randomized check alone')
+            # Where no guarantee can be had anyway, this would not give one.
+            helps = self._private.ledger.guarantee_holds
+            remedy = '; only validate="probe" continues with the randomized check alone'
+            self._void(f"{why}{remedy if helps else ''}")
         elif self._checked is None or self._checked.not_run:
             not_run = _NOT_RUN if self._checked is None else self._checked.not_run
             self._void(f"{why}, and the randomized check did not finish: {not_run}")

@@ -41,13 +41,18 @@ def confused_with_logits(model, loss):
     if gives:
         return (
             f"The loss expects probabilities, and {layer.name!r}, the last layer, gives logits: "
-            "pass a loss with from_logits=True, such as "
-            "keras.losses.SparseCategoricalCrossentropy(from_logits=True)."
+            f"pass the loss as keras.losses.{_class_of(loss).__name__}(from_logits=True)."
         )
     return (
         f"The loss expects logits, and {layer.name!r}, the last layer, gives probabilities: remove "
         "its activation, or from_logits=True from the loss."
     )
+
+
+def _class_of(loss):
+    """The class of a cross-entropy that is an object, a function or its name."""
+    loss = keras.losses.get(loss)
+    return dict(zip(_FUNCTIONS, _CLASSES, strict=True)).get(loss, type(loss))
 
 
 def _takes_logits(loss):
