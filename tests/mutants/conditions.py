@@ -51,7 +51,7 @@ MUTANTS = (
     fault(
         "weights-without-a-guarantee-are-known",
         "tfdpnorm/privacy/state.py",
-        'any(x.kind == "foreign_weights" and x not in self._runs for x in self.caveats)',
+        'any(x.kind == "foreign_weights" and x.code not in answered for x in self.caveats)',
         "False",
         "Weights of unknown origin pass for those of a run whose epsilon is known.",
         tests_in(
@@ -65,6 +65,14 @@ MUTANTS = (
         "        if used is None:\n            runs",
         "        if False:\n            runs",
         "Weights that a run without noise trained on the same data get an epsilon.",
+        _TESTS,
+    ),
+    fault(
+        "declarations-answer-for-weights-that-came-later",
+        "tfdpnorm/privacy/state.py",
+        "            answered += _OF_INITIAL_WEIGHTS\n",
+        "            return False\n",
+        "What is declared of the initial weights passes for those that replaced them later.",
         _TESTS,
     ),
     fault(

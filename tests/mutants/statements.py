@@ -110,8 +110,8 @@ MUTANTS = (
     fault(
         "weights-from-anywhere-confirmed",
         _STATEMENT,
-        '    if not ledger.state.has("foreign_weights"):\n',
-        "    if True:\n",
+        "    if ledger.state.has_weights_of_unknown_runs:\n",
+        "    if False:\n",
         "The first line does not say that the weights may come from private data without noise.",
         STATEMENT_TESTS,
     ),

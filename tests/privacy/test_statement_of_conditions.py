@@ -72,8 +72,17 @@ def test_who_answers_for_the_initial_weights_is_quoted(entry):
         settings_used_private_data=False, initial_weights_used_private_data=False
     )
     lines = summary(privacy_statement(ledger_of(declared, entry)))
-    assert "that the initial weights" not in lines[0]
-    assert ("not trained on the private data (as declared)" in lines[6]) == (entry is NOT_FRESH)
+    assert "Unconfirmed" not in lines[0] and "Not included" not in lines[0]
+    relies_on = next(line for line in lines if line.startswith("What it relies on"))
+    said = "not trained on the private data (as declared)" in relies_on
+    assert said == (entry.code != "one_release")
+
+
+def test_a_declaration_does_not_answer_for_weights_that_came_later():
+    declared = Declaration(initial_weights_used_private_data=False)
+    replaced = caveat("weights_replaced", position=3, interventions=1)
+    first = summary(privacy_statement(ledger_of(declared, replaced)))[0]
+    assert "Unconfirmed: where the weights come from" in first
 
 
 @each(

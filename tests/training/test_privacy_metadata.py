@@ -11,8 +11,9 @@ from tensorflow.keras import layers
 import tfdpnorm
 from tests.private_of import private_of
 from tfdpnorm import convert
+from tfdpnorm.errors import PrivacyWarning
 from tfdpnorm.keras_compat.variables import KERAS_3
-from tfdpnorm.privacy import metadata
+from tfdpnorm.privacy import Declaration, metadata
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.rounding import ceil_text
 
@@ -266,8 +267,13 @@ def test_frozen_layers_have_no_private_origin(tmp_path):
 def test_a_run_without_a_guarantee_is_named_so(tmp_path):
     trained(model(), convert="frozen", insecure_seed=1).save(tmp_path / "1.keras")
     metadata._origins.clear()
-    second = made_private(tmp_path / "1.keras", convert="frozen")
+    with pytest.warns(PrivacyWarning, match="No privacy guarantee holds: the run .* without"):
+        second = made_private(tmp_path / "1.keras", convert="frozen")
     assert "without a guarantee: the noise and the batches come" in second.privacy_statement()
+    assert not second.ledger.guarantee_holds
+    declared = Declaration(initial_weights_used_private_data=False)
+    third = made_private(tmp_path / "1.keras", convert="frozen", declaration=declared)
+    assert third.ledger.guarantee_holds
 
 
 def test_files_of_others_have_no_metadata(path):

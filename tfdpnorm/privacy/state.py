@@ -31,6 +31,7 @@ _TRAINED_WITHOUT_A_GUARANTEE = (
     "the run {run} trained its weights before, without a guarantee, on data that may be the same. "
     "If they were none of these private data, declare initial_weights_used_private_data=False"
 )
+_OF_INITIAL_WEIGHTS = ("trained_before", "loaded_before_built")  # codes that a declaration answers
 _LATER = "; later: "  # between what was said of a search at different times
 
 
@@ -112,8 +113,11 @@ class LedgerState:
 
     @property
     def has_weights_of_unknown_runs(self):
-        """Whether weights came from elsewhere, and which run trained them is not known."""
-        return any(x.kind == "foreign_weights" and x not in self._runs for x in self.caveats)
+        """Whether weights came from elsewhere, and nobody says what trained them."""
+        answered = ("private_run",)
+        if self.declaration.initial_weights_used_private_data is False:
+            answered += _OF_INITIAL_WEIGHTS
+        return any(x.kind == "foreign_weights" and x.code not in answered for x in self.caveats)
 
     @property
     def has_weights_of_guaranteed_runs(self):

@@ -174,10 +174,9 @@ def _but_for_known_runs(state):
 
 def _of_weights(ledger, where):
     """A sentence on weights from elsewhere, which points to what is known of them, or nothing."""
-    if not ledger.state.has("foreign_weights"):
-        return ""
-    is_unknown = ledger.state.has_weights_of_unknown_runs
-    return f" {_FROM_ELSEWHERE if is_unknown else _OF_ANOTHER_RUN} ({where})."
+    if ledger.state.has_weights_of_unknown_runs:
+        return f" {_FROM_ELSEWHERE} ({where})."
+    return f" {_OF_ANOTHER_RUN} ({where})." if ledger.state.has_code("private_run") else ""
 
 
 def is_of_all_trials(ledger):

@@ -299,6 +299,8 @@ def make_private(
         ledger.record(parts.public_rows)
     if parts.engine.said is not None:
         warnings.warn(parts.engine.said, stacklevel=2)
+    for reason in ledger.state.no_guarantee_because:
+        warnings.warn(f"No privacy guarantee holds: {reason}.", PrivacyWarning, stacklevel=2)
     _warn_of_exchanged_layers(model)
     return private
 
