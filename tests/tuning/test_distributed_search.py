@@ -96,9 +96,9 @@ def test_the_chief_may_die(tmp_path, start, tuner, draw):
     worker.kill()
     worker.wait()
     first = read_ledger(ledger).settings
-    chief = start("chief")
-    workers = [start("b"), start("d")]
-    for process in (*workers, chief):
+    # One worker alone: a second one might come when the chief has left with the first.
+    chief, other = start("chief"), start("b")
+    for process in (other, chief):
         ended(process)
     assert read_ledger(ledger).settings == first
     check_search(tmp_path, tuner, draw)
