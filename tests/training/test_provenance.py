@@ -1,13 +1,15 @@
 """The statement is true of the weights at hand: those from elsewhere are told from the run's."""
 
 import copy
+import warnings
 
 import numpy as np
 import pytest
 from tensorflow import keras
 
 from tests.private_of import private_of
-from tfdpnorm.privacy import read_ledger
+from tfdpnorm.errors import PrivacyWarning
+from tfdpnorm.privacy import Declaration, read_ledger
 from tfdpnorm.training import PrivateValidation, WeightAverage, weights_digest
 
 ELSEWHERE = "Weights of "
@@ -285,6 +287,14 @@ class TestAtTheStart:
         assert "its optimizer had made 2 steps" in statement(private(loaded))
         within = keras.Sequential([keras.Input((5,)), plain, keras.layers.Dense(3)])
         assert "its optimizer had made 2 steps" in statement(private(within))
+
+    def test_it_is_said_before_the_training_unless_it_was_declared(self, plain):
+        with pytest.warns(PrivacyWarning, match="had made 2 steps.* If no private data were in it"):
+            made(plain)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", PrivacyWarning)
+            private = made(plain, declaration=Declaration(initial_weights_used_private_data=False))
+        assert "Unconfirmed: where" not in private.privacy_statement()
 
     def test_a_model_that_another_private_model_trained(self, trained, private):
         first = trained()

@@ -299,10 +299,22 @@ def make_private(
         ledger.record(parts.public_rows)
     if parts.engine.said is not None:
         warnings.warn(parts.engine.said, stacklevel=2)
-    for reason in ledger.state.no_guarantee_because:
-        warnings.warn(f"No privacy guarantee holds: {reason}.", PrivacyWarning, stacklevel=2)
+    _warn_of_initial_weights(ledger)
     _warn_of_exchanged_layers(model)
     return private
+
+
+def _warn_of_initial_weights(ledger):
+    """Says before the training what the statement will say of the weights that it begins with."""
+    for reason in ledger.state.no_guarantee_because:
+        warnings.warn(f"No privacy guarantee holds: {reason}.", PrivacyWarning, stacklevel=3)
+    if ledger.state.has_weights_of_unknown_runs and not ledger.updates:
+        warnings.warn(
+            f"{ledger.state.sentences('foreign_weights')[0]} If no private data were in it, pass "
+            "declaration=Declaration(initial_weights_used_private_data=False).",
+            PrivacyWarning,
+            stacklevel=3,
+        )
 
 
 def _check_one_of(plan, **instead):
