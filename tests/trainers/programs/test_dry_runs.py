@@ -21,7 +21,7 @@ RUNS = {
         "--stddev=1",
         "batch-lenet5/stddev=1: lenet5, 62,414 parameters",
     ),
-    "no privacy": ("klause_scalenorm", "--norm=batch --epsilon=inf", "NO GUARANTEE: trained without"),
+    "no privacy": ("klause_scalenorm", "--norm=batch --epsilon=inf", "NO GUARANTEE: trained"),
     "residual": ("klause_scalenorm", "--epsilon=7.42", "T = 391 updates"),
     "public features": (
         "ermis_variational_dropout",

@@ -137,6 +137,12 @@ class TestTensorBoard:
         with pytest.raises(ImportError, match="^PrivacyTensorBoard needs .* pip install"):
             PrivacyTensorBoard(tmp_path)
 
+    def test_that_of_keras_without_the_package(self, trained, tmp_path, monkeypatch):
+        callback = tf.keras.callbacks.TensorBoard(tmp_path)
+        monkeypatch.setitem(sys.modules, "tensorboard", None)
+        with pytest.raises(ImportError, match="^TensorBoard needs .* pip install"):
+            trained(callback)
+
     def groups(self, folder):
         found = {}
         for path in folder.glob("*"):

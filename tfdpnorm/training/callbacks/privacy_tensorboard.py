@@ -40,11 +40,7 @@ class PrivacyTensorBoard(keras.callbacks.Callback):
 
     def __init__(self, log_dir: str | os.PathLike) -> None:
         super().__init__()
-        if importlib.util.find_spec("tensorboard") is None:
-            raise ImportError(
-                "PrivacyTensorBoard needs the package tensorboard, which is not installed. Write: "
-                "pip install tensorboard"
-            )
+        check_tensorboard(type(self).__name__)
         self._log_dir = str(log_dir)
         self._writer = None
 
@@ -63,3 +59,16 @@ class PrivacyTensorBoard(keras.callbacks.Callback):
         if name in _FREE or name.startswith(NAME_PREFIX):
             return COVERED
         return VALIDATION if name.startswith("val_") else NOT_COVERED
+
+
+def check_tensorboard(name):
+    """Rejects a callback of this name where TensorBoard is missing, which it finds after an epoch.
+
+    Raises:
+        ImportError: with the command that installs it.
+    """
+    if importlib.util.find_spec("tensorboard") is None:
+        raise ImportError(
+            f"{name} needs the package tensorboard, which is not installed. Write: pip install "
+            "tensorboard"
+        )

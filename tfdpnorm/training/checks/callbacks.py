@@ -11,7 +11,7 @@ from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.keras_compat.training import has_schedule
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.state import check_queries_are_by_row
-from tfdpnorm.training.callbacks.privacy_tensorboard import PrivacyTensorBoard
+from tfdpnorm.training.callbacks.privacy_tensorboard import PrivacyTensorBoard, check_tensorboard
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 
 # Functions of public or released values. A learning rate that was reduced by a released
@@ -144,6 +144,8 @@ def _refuse(callback, ledger, free, validation_data_given):
             f"load_weights_on_restart of {name} is not supported in private training: "
             f"{_REFUSED[keras.callbacks.BackupAndRestore]}."
         )
+    if isinstance(callback, keras.callbacks.TensorBoard):
+        check_tensorboard(name)
     monitor = _monitored(callback)
     if monitor is None or monitor in free:
         return
