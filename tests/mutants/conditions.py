@@ -94,8 +94,8 @@ MUTANTS = (
     fault(
         "callbacks-may-write-weights",
         "tfdpnorm/training/callbacks/own_callbacks.py",
-        "        self._private.session.provenance.check()\n        ledger",
-        "        ledger",
+        '("on_epoch_begin", *before), self._check)',
+        '("on_epoch_begin",), self._check)',
         "Weights that a callback put in at the end of training pass for those of the run.",
         tests_in(
             "tests/training/callbacks/test_own_callbacks.py",

@@ -390,14 +390,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
                     steps_per_epoch=epochs_left.steps_per_epoch,
                     initial_epoch=epochs_left.initial_epoch,
                     verbose=verbose,
-                    callbacks=[
-                        *own.first,
-                        stop,
-                        WarnsOfNonfinite(self),
-                        *callbacks,
-                        *own.last,
-                        *saving,
-                    ],
+                    callbacks=[stop, WarnsOfNonfinite(self), *own.watched, *saving],
                     **kwargs,
                 )
             own.check()

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
+from tfdpnorm.layers import VariationalDropoutDense
 from tfdpnorm.privacy import privacy_statement
+from tfdpnorm.training import PrivacyNoiseAsDropout
 
 LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
@@ -77,6 +79,24 @@ def test_weights_that_callbacks_write_are_not_the_runs(trained, when):
     text = privacy_statement(made.ledger)
     assert "the weights of this run were replaced" in text
     assert "Unconfirmed: where the weights come from" in made.privacy_statement().splitlines()[0]
+
+
+def test_what_callbacks_of_this_library_write_is_the_runs(private):
+    """One that writes a weight of a layer before each update, beside one of the user's own."""
+    layer = VariationalDropoutDense(2, noise="public")
+    made = private(keras.Sequential([keras.Input((3,)), layer]), steps=8)
+    made.compile(keras.optimizers.SGD(0.1), LOSS)
+    hooks = dict.fromkeys(("on_train_batch_begin", "on_train_batch_end"), _nothing)
+    shown = keras.callbacks.LambdaCallback(**hooks)
+    x, y = np.ones((40, 3), np.float32), np.arange(40) % 2
+    for callbacks in ([shown, PrivacyNoiseAsDropout()], [PrivacyNoiseAsDropout(), shown]):
+        made.fit(x, y, epochs=1, callbacks=callbacks, verbose=0)
+    assert float(layer.noise_stddev) > 0
+    assert not made.ledger.state.has("foreign_weights")
+
+
+def _nothing(batch, logs=None):
+    pass
 
 
 def test_weights_that_callbacks_took_from_the_run_are_the_runs(trained):

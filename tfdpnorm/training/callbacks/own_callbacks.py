@@ -11,45 +11,47 @@ class OwnCallbacks:
     """Notices if callbacks of the user's own end training early or write weights.
 
     Whatever they looked at, the whole plan is charged for the first. The second is an intervention
-    (see `Provenance`). Around what they do at each update, two passes over the weights are made.
+    (see `Provenance`). Around what one does at each update, two passes over the weights are made.
 
         own = OwnCallbacks(private, callbacks)
-        fit(callbacks=[*own.first, *callbacks, *own.last])
+        fit(callbacks=own.watched)
         own.check()
 
     Args:
         private: The `PrivateModel`.
         callbacks: List of those of `fit`.
+
+    Attributes:
+        watched: The same callbacks in their order, each one of the user's own between two others.
     """
 
     def __init__(self, private, callbacks):
-        self._private = private
-        own = [c for c in callbacks if _is_own(c)]
-        self._names = sorted({type(c).__name__ for c in own})
-        before, after = self._before, self._after
-        first = {"on_epoch_end": before, "on_train_end": before}
-        last = {"on_epoch_begin": after, "on_epoch_end": after}
-        for hook in ("on_train_batch_begin", "on_train_batch_end"):
-            if any(_has(c, hook) for c in own):
-                first[hook], last[hook] = self._before_update, self._after_update
-        self.first = [keras.callbacks.LambdaCallback(**first)] if own else []
-        self.last = [keras.callbacks.LambdaCallback(**last)] if own else []
-        self._seen = None
+        self._private, self._seen = private, None
+        self._names = sorted({type(c).__name__ for c in callbacks if _is_own(c)})
+        self.watched = []
+        for each in callbacks:
+            self.watched += self._around(each) if _is_own(each) else [each]
 
     def check(self):
-        """Looks at the weights and at the end of a training without an error."""
-        if not self._names:
-            return
-        self._private.session.provenance.check()
+        """Looks at the end of a training without an error."""
         ledger = self._private.ledger
         is_early = ledger.state.remaining_updates > 0 and not ledger.state.is_held_to_plan
-        if self._private.stop_training and is_early:
+        if self._names and self._private.stop_training and is_early:
             ledger.record(caveat("stopped_by_callback", callbacks=", ".join(self._names)))
 
-    def _before(self, *_):
+    def _around(self, callback):
+        before = dict.fromkeys(("on_epoch_end", "on_train_end"), self._note)
+        after = dict.fromkeys(("on_epoch_begin", *before), self._check)
+        for hook in ("on_train_batch_begin", "on_train_batch_end"):
+            if _has(callback, hook):
+                before[hook], after[hook] = self._before_update, self._after_update
+        lambda_callback = keras.callbacks.LambdaCallback
+        return [lambda_callback(**before), callback, lambda_callback(**after)]
+
+    def _note(self, *_):
         self._private.session.provenance.note()
 
-    def _after(self, *_):
+    def _check(self, *_):
         self._private.session.provenance.check()
 
     def _before_update(self, batch, logs=None):
