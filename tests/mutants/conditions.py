@@ -86,7 +86,7 @@ MUTANTS = (
     fault(
         "stopping-callbacks-are-free",
         "tfdpnorm/training/callbacks/own_callbacks.py",
-        "if self._private.stop_training and is_early:",
+        "if self._names and self._private.stop_training and is_early:",
         "if False:",
         "A callback that ends training when the private loss is small costs what it saw.",
         tests_in("tests/training/callbacks/test_own_callbacks.py", "test_who_ends_training_early"),
