@@ -129,7 +129,7 @@ def test_a_dry_run_from_a_flagfile_says_all_and_writes_nothing(shell, tmp_path):
         "N = 300 (first 300 of 1421",
         "16 images split off",
         "T = 2 updates",
-        "expected lot 32",
+        "expected batch 32",
         "delta = 0.01",
         "engine book_keeping",
         "estimated time:",

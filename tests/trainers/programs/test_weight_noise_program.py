@@ -20,6 +20,7 @@ VALUES = {
     "learning_rate_power": 0.5,
     "learning_rate_round": "update",
     "momentum": 0.5,
+    "batch_norm_momentum": 0.75,
     "seed": 5,
     "max_examples": 123,
     "vocabulary_size": 55,
