@@ -8,7 +8,6 @@ from trainers.davody.settings import (
     OWN_NETWORKS,
     PAPER,
     STATISTICS_TABLE,
-    WITHOUT_VIEWS,
     private_settings,
 )
 from trainers.davody.weight_noise_settings import (
@@ -63,8 +62,6 @@ def spec(dataset, norm, epsilon=None, *, model=None, norm_placement="hidden", **
     if settings.get("statistics") in ("lot", "example"):
         ours |= _NO_VIEWS  # `make_private` has none for these statistics
     given = given_names(settings)
-    if _views(settings, ours) == 1 < _views({}, ours):
-        settings = with_changes(WITHOUT_VIEWS.get((dataset, model, norm, epsilon), {}), settings)
     settings = {"delta": paper.DELTA, **with_changes(ours, settings)}
     # Epsilon at another delta, or other examples, would not compare to the paper's figure.
     as_in_the_paper = settings["delta"] == paper.DELTA and not settings.get("held_out")
@@ -246,16 +243,11 @@ def _placed(ours, norm, norm_placement):
     return dict(model_options=(*options, ("norm_placement", norm_placement)))
 
 
-def _views(settings, ours):
-    """How many views of an image are trained on, by settings that replace ours."""
-    return with_changes(_NO_VIEWS | ours, settings)["augmentation_multiplicity"]
-
-
 def _variant(settings, ours):
     """Marks a cell whose statistics are not the default, or views or scored examples not ours."""
     statistics = settings.get("statistics", "public")
     gradient = settings.get("statistics_gradient", "full")
-    views, our_views = _views(settings, ours), _views({}, ours)
+    views, our_views = ((_NO_VIEWS | s)["augmentation_multiplicity"] for s in (settings, ours))
     marks = [
         "" if statistics == "public" else statistics,
         "" if gradient == "full" else gradient,

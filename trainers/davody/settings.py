@@ -207,18 +207,6 @@ ROWS = {
 # fmt: on
 
 
-# By data set, network, normalisation and epsilon: what else suits training without the views above.
-WITHOUT_VIEWS = {
-    ("mnist", "lenet5", "public_batch", 1): dict(
-        expected_batch_size=4096,
-        epochs=24,
-        learning_rate=8.0,
-        pull_back_weight=3.0,
-        search=f"without views again, over eight such runs: {_HELD_OUT_MNIST}",
-    ),
-}
-
-
 def column_like(dataset, epsilon):
     """Returns the column, of those of a data set's rows, whose settings an epsilon gets.
 
