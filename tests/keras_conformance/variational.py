@@ -83,7 +83,7 @@ def with_added_loss_of_the_model():
     return model, rows(WIDTH), rows(WIDTH)
 
 
-class _Trained(keras.Model):
+class Trained(keras.Model):
     def __init__(self):
         super().__init__()
         self.encoder = keras.Sequential([L.Dense(5, "relu"), L.Dense(2 * LATENT)])
@@ -100,6 +100,6 @@ class _Trained(keras.Model):
 
 def with_a_train_step():
     """As in Keras' example: a subclassed model with a `train_step` of its own."""
-    model = _Trained()
+    model = Trained()
     model.build((None, WIDTH))
     return model, rows(WIDTH), rows(WIDTH)
