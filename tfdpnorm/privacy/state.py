@@ -113,7 +113,7 @@ class LedgerState:
 
     @property
     def has_weights_of_unknown_runs(self):
-        """Whether weights came from elsewhere, and nobody says what trained them."""
+        """Whether weights came from elsewhere, and no declaration says what trained them."""
         answered = ("private_run",)
         if self.declaration.initial_weights_used_private_data is False:
             answered += _OF_INITIAL_WEIGHTS

@@ -8,7 +8,7 @@ _KNOWN = ("keras.", "tf_keras.", "tfdpnorm.")
 
 
 class OwnCallbacks:
-    """Notices if callbacks of the user's own end training early or write weights.
+    """Notices if a user's own callbacks end training early or write weights.
 
     Whatever they looked at, the whole plan is charged for the first. The second is an intervention
     (see `Provenance`). Around what one does at each update, two passes over the weights are made.
