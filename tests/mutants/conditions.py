@@ -62,7 +62,7 @@ MUTANTS = (
     fault(
         "runs-without-a-guarantee-may-have-trained-the-weights",
         "tfdpnorm/privacy/state.py",
-        "        if used is None:\n            runs",
+        '        if used is None or self.has_code("weights_replaced"):\n            runs',
         "        if False:\n            runs",
         "Weights that a run without noise trained on the same data get an epsilon.",
         _TESTS,

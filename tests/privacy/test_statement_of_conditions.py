@@ -83,6 +83,8 @@ def test_a_declaration_does_not_answer_for_weights_that_came_later():
     replaced = caveat("weights_replaced", position=3, interventions=1)
     first = summary(privacy_statement(ledger_of(declared, replaced)))[0]
     assert "Unconfirmed: where the weights come from" in first
+    known = caveat("private_run", **ANOTHER_RUN, epsilon=None)
+    assert privacy_statement(ledger_of(declared, replaced, known)).startswith("NO GUARANTEE")
 
 
 @each(

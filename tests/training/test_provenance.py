@@ -289,7 +289,7 @@ class TestAtTheStart:
         assert "its optimizer had made 2 steps" in statement(private(within))
 
     def test_it_is_said_before_the_training_unless_it_was_declared(self, plain):
-        with pytest.warns(PrivacyWarning, match="had made 2 steps.* If no private data were in it"):
+        with pytest.warns(PrivacyWarning, match="had made 2 steps.* If that training used no"):
             made(plain)
         with warnings.catch_warnings():
             warnings.simplefilter("error", PrivacyWarning)

@@ -29,7 +29,8 @@ _TRAINED_WITH_PRIVATE_DATA = (
 )
 _TRAINED_WITHOUT_A_GUARANTEE = (
     "the run {run} trained its weights before, without a guarantee, on data that may be the same. "
-    "If they were none of these private data, declare initial_weights_used_private_data=False"
+    "Only for weights that this run began with, initial_weights_used_private_data=False declares "
+    "that the data were others"
 )
 _OF_INITIAL_WEIGHTS = ("trained_before", "loaded_before_built")  # codes that a declaration answers
 _LATER = "; later: "  # between what was said of a search at different times
@@ -89,9 +90,9 @@ class LedgerState:
         """Why no guarantee holds, a tuple of sentences: what was recorded or declared."""
         used = self.declaration.initial_weights_used_private_data
         trained = (_TRAINED_WITH_PRIVATE_DATA,) if used else ()
-        if used is None:
+        if used is None or self.has_code("weights_replaced"):
             runs = [each.fields["run"] for each in self._runs if each.fields["epsilon"] is None]
-            trained = tuple(_TRAINED_WITHOUT_A_GUARANTEE.format(run=run) for run in runs)
+            trained += tuple(_TRAINED_WITHOUT_A_GUARANTEE.format(run=run) for run in runs)
         return (*self.sentences("no_guarantee"), *trained)
 
     @property

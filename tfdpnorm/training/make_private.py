@@ -309,8 +309,9 @@ def _warn_of_initial_weights(ledger):
     for reason in ledger.state.no_guarantee_because:
         warnings.warn(f"No privacy guarantee holds: {reason}.", PrivacyWarning, stacklevel=3)
     if ledger.state.has_weights_of_unknown_runs and not ledger.updates:
+        known = ledger.state.sentences("foreign_weights")[0]
         warnings.warn(
-            f"{ledger.state.sentences('foreign_weights')[0]} If no private data were in it, pass "
+            f"{known} If that training used no private data, pass "
             "declaration=Declaration(initial_weights_used_private_data=False).",
             PrivacyWarning,
             stacklevel=3,
