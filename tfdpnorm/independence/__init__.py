@@ -7,7 +7,7 @@ from tfdpnorm.independence.known_layers import (
     check_no_added_losses,
 )
 from tfdpnorm.independence.verification.book_keeping import prove_training
-from tfdpnorm.independence.verification.outputs import Proof
+from tfdpnorm.independence.verification.claims import Proof
 
 __all__ = [
     "Proof",

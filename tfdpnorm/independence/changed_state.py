@@ -1,7 +1,7 @@
 """Which variables the operations of a graph change, in the functions that they call, too."""
 
 from tfdpnorm.independence.verification.walk import may_change_state
-from tfdpnorm.keras_compat.functions import handles_of, leaf_operations
+from tfdpnorm.keras_compat.functions import handles_of, is_stateful, leaf_operations
 from tfdpnorm.keras_compat.graphs import current_graph
 
 
@@ -15,7 +15,12 @@ def changed_by(operations):
         List of pairs (operation, handle), with handles as in `Leaf`.
     """
     leaves = leaf_operations(operations)
-    return [(leaf.op, h) for leaf in leaves if may_change_state(leaf.op) for h in leaf.handles]
+    return [
+        (leaf.op, handle)
+        for leaf in leaves
+        if may_change_state(leaf.op.type, is_stateful(leaf.op))
+        for handle in leaf.handles
+    ]
 
 
 def readers_before(handles, count):

@@ -91,15 +91,27 @@ def _function(op, name):
 
 
 def called_functions(op):
-    """Returns the names of the functions that an operation may call, from all its attributes."""
+    """Returns the functions that an operation may call: dict of lists of names, by attribute."""
     if op.type not in _function_attributes:
         kinds = ("func", "list(func)")
         _function_attributes[op.type] = [a.name for a in op.op_def.attr if a.type in kinds]
-    names = []
+    found = {}
     for attribute in _function_attributes[op.type]:
         value = op.get_attr(attribute)
-        names += [function.name for function in (value if isinstance(value, list) else [value])]
-    return [name for name in names if name]
+        functions = value if isinstance(value, list) else [value]
+        found[attribute] = [function.name for function in functions if function.name]
+    return {attribute: names for attribute, names in found.items() if names}
+
+
+def is_stateful(op):
+    """Whether an operation may read or write what is not among its inputs and outputs."""
+    if op.type not in _stateful:
+        definition = op.op_def
+        by_reference = any(argument.is_ref for argument in definition.input_arg)
+        _stateful[op.type] = (
+            definition.is_stateful or by_reference or op.type in _STATEFUL_ALL_THE_SAME
+        )
+    return _stateful[op.type]
 
 
 def leaf_operations(operations):
@@ -129,7 +141,7 @@ class Leaf(NamedTuple):
 
 def _leaves(operations, given):
     for op in operations:
-        names = called_functions(op)
+        names = [name for names in called_functions(op).values() for name in names]
         inputs = list(op.inputs)[1:] if op.type in _CONDITION_FIRST else list(op.inputs)
         for name in names:
             graph = function_graph(op, name)
@@ -170,6 +182,9 @@ def _outside(tensor, given):
 
 
 _CONDITION_FIRST = ("If", "StatelessIf", "Case", "StatelessCase")
+# They call Python, which may remember what it saw, but say that they have no state.
+_STATEFUL_ALL_THE_SAME = ("PyFuncStateless",)
 _function_attributes = {}  # by type of operation
+_stateful = {}  # by type of operation
 # By function: a walk knows the graphs that it has seen by their identity.
 _of_definitions = weakref.WeakKeyDictionary()

@@ -3,9 +3,9 @@
 import numpy as np
 import tensorflow as tf
 
-from tfdpnorm.independence.verification import outputs as proof
+from tfdpnorm.independence.verification.claims import Asked, verify
+from tfdpnorm.independence.verification.outputs import question_of
 from tfdpnorm.independence.verification.verdicts import FREE, Rows
-from tfdpnorm.independence.verification.walk import Walk
 
 P = 3
 
@@ -21,12 +21,9 @@ def traced(function, specs):
 
 def verdicts_of(concrete, examples=P):
     """The verdicts on the outputs of a traced function, and the state faults."""
-    assert proof  # registers the rules
-    graph = concrete.graph
-    captured = {id(t) for t in graph.internal_captures}
-    walk = Walk(examples)
-    given = [FREE if id(t) in captured else Rows(0) for t in graph.inputs]
-    return walk.run(graph, given), walk.faults
+    asked = [Asked(f"output {i}", t) for i, t in enumerate(concrete.graph.outputs)]
+    proof = verify(question_of(concrete.graph, examples, asked))
+    return [claim.verdict for claim in proof.claims], list(proof.state_faults)
 
 
 def rows_of(specs, rng, bound=3):

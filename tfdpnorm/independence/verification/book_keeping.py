@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import types
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import tensorflow as tf
 from tensorflow import keras
@@ -24,12 +24,12 @@ from tfdpnorm.independence.verification.broadcast import (
     is_broadcast,
     operations_until,
 )
+from tfdpnorm.independence.verification.claims import Asked, verify
 from tfdpnorm.independence.verification.outputs import (
-    Claim,
     check_specs,
     forward_verdicts,
+    question_of,
     traced_function,
-    verdicts_of,
 )
 from tfdpnorm.independence.verification.verdicts import FREE
 from tfdpnorm.keras_compat.variables import raw, trainable_variables
@@ -38,30 +38,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from tfdpnorm.independence.verification.outputs import Proof
+    from tfdpnorm.independence.verification.claims import Proof
 
 
 # Free, or without tensors.
 _NOT_LOOKED_INTO = (tf.Variable, tf.Module, type, types.FunctionType, types.MethodType)
 _NOT_LOOKED_INTO += (types.BuiltinFunctionType, types.ModuleType, tf.DType, tf.TensorShape)
-
-
-class Traced(NamedTuple):
-    """A tensor of the traced pass that a claim is made of.
-
-    Attributes:
-        what: What it is, in words.
-        tensor: The tensor.
-        per_example: How many entries of its first axis belong to one example.
-        gradient: Number of its gradient, among all that are claimed of; None for others.
-        tap: The `tfdpnorm.gradients.taps.Tap` that watched it; None for others.
-    """
-
-    what: str
-    tensor: tf.Tensor
-    per_example: int
-    gradient: int | None = None
-    tap: object = None
 
 
 def prove_training(
@@ -173,7 +155,7 @@ def prove_traced(trace, examples, public=()):
         trace: Function of `(broadcast, observe)` that traces the pass, as a function of (x, y,
             sample_weight, mask), each [P, ...], and returns the `ConcreteFunction`.
         examples: P.
-        public: See `verdicts_of`.
+        public: See `question_of`.
 
     Returns:
         Triple of the `Proof` of the last trace, that trace, and the tuple of layers that it gives a
@@ -220,23 +202,15 @@ def prove_pass(graph, kept, examples, public=()):
         graph: The `FuncGraph` of a function of (x, y, sample_weight, mask), each [P, ...].
         kept: The `tfdpnorm.gradients.BookKept` of the pass.
         examples: P.
-        public: See `verdicts_of`.
+        public: See `question_of`.
 
     Returns:
         See `prove_book_keeping`.
     """
-    seen = _claimed(kept)
-    tensors = [t.tensor for t in seen]
-    found = verdicts_of(graph, examples, tensors, public)
-    claims = [Claim(t.what, t.per_example, v) for t, v in zip(seen, found.verdicts, strict=True)]
-    for i, each in enumerate(seen):
-        if each.gradient is not None and not claims[each.gradient].holds:
-            claims[i] = replace(claims[i], may_be_free=False)
-    claims[0] = replace(claims[0], may_be_free=False)
-    pairs = zip(seen, claims, strict=True)
-    watched = [(t.tap, t.tensor, c.reads_no_example) for t, c in pairs if t.tap]
-    layers = _broadcast_layers(watched, kept.losses, examples)
-    return found.proof(claims, layers)
+    asked, taps = _asked(kept)
+    proof = verify(question_of(graph, examples, asked, public))
+    watched = [(tap, asked[i].tensor, proof.claims[i].reads_no_example) for i, tap in taps.items()]
+    return replace(proof, broadcast_layers=_broadcast_layers(watched, kept.losses, examples))
 
 
 def _broadcast_of_other_rows(kept, examples):
@@ -269,10 +243,15 @@ def _broadcast_layers(watched, losses, examples):
     return tuple(layer for key, layer in found.items() if key not in others)
 
 
-def _claimed(kept):
-    """The tensors to verify, a list of `Traced`, after a pass of book-keeping."""
+def _asked(kept):
+    """The tensors to verify after a pass of book-keeping.
+
+    Returns:
+        Pair: list of `Asked` with tensors of TensorFlow; and the `Tap`s that watched some of them,
+        by their numbers.
+    """
     gradients = iter(kept.gradients)
-    found = [Traced("the losses", kept.losses, 1)]
+    found, taps = [Asked("the losses", kept.losses, may_be_free=False)], {}
     for tap in kept.calls:
         layer = f"layer {tap.layer.name!r} ({type(tap.layer).__name__})"
         rows = tap.rows_per_example
@@ -282,12 +261,13 @@ def _claimed(kept):
             if b is None:
                 continue  # what this call gives here does not reach the loss
             reached = True
-            found.append(Traced(f"the output of {layer}", z, rows, len(found) + 1, tap))
-            found.append(Traced(f"the gradient with respect to the output of {layer}", b, rows))
+            taps[len(found)] = tap
+            found.append(Asked(f"the output of {layer}", z, rows, gradient=len(found) + 1))
+            found.append(Asked(f"the gradient with respect to the output of {layer}", b, rows))
         if reached:
             what = f"the tensors that the rule of {layer} caches"
-            found += [Traced(what, value, rows) for value in remembered_tensors(tap.remembered)]
-    return found
+            found += [Asked(what, value, rows) for value in remembered_tensors(tap.remembered)]
+    return found, taps
 
 
 def remembered_tensors(remembered):

@@ -8,7 +8,7 @@ overflow has the bounds of its type.
 
 import numpy as np
 
-from tfdpnorm.independence.verification.constants import FOLDS
+from tfdpnorm.independence.verification.constants import FOLDS, INTEGERS
 
 _LARGEST = 2**20  # entries; larger ones are data
 _SAFE = 2.0**62
@@ -74,7 +74,7 @@ class Bounds:
 
     def _find(self, tensor):
         widest = _of_type(tensor.dtype)
-        size = tensor.shape.num_elements()
+        size = tensor.size
         if widest is None or size is None or size > _LARGEST:
             return None
         value = self._constants.of(tensor)
@@ -85,17 +85,16 @@ class Bounds:
                 low, high = (np.asarray(n) for n in self._of_operation(tensor) or widest)
             if (low < widest[0]).any() or (high > widest[1]).any():
                 low, high = widest
-            shape = tensor.shape.as_list()
-            return tuple(np.broadcast_to(n, shape).astype(np.int64) for n in (low, high))
+            return tuple(np.broadcast_to(n, tensor.shape).astype(np.int64) for n in (low, high))
         except (ArithmeticError, IndexError, TypeError, ValueError):
-            return tuple(np.full(tensor.shape.as_list(), n, np.int64) for n in widest)
+            return tuple(np.full(tensor.shape, n, np.int64) for n in widest)
 
     def _of_operation(self, tensor):
         """The bounds that the operation gives to a tensor, or None."""
         op = tensor.op
         if op.type in _GROWING:
-            return self._grown(op, tensor.value_index)
-        if op.type == "TopKV2" and tensor.value_index == 1:
+            return self._grown(op, tensor.index)
+        if op.type == "TopKV2" and tensor.index == 1:
             return 0, op.inputs[0].shape[-1] - 1
         if op.type in ("ArgMax", "ArgMin"):
             axis = self._constants.of(op.inputs[1])
@@ -127,11 +126,12 @@ class Bounds:
 
 def _of_type(dtype):
     """The bounds of a type of numbers; None if it holds no integers, or others than int64 does."""
-    if dtype.is_bool:
+    if dtype == "bool":
         return 0, 1
-    if not dtype.is_integer or dtype.is_quantized or dtype.name == "uint64":
+    if dtype not in INTEGERS or dtype == "uint64":
         return None
-    return dtype.min, dtype.max
+    limits = np.iinfo(dtype)
+    return limits.min, limits.max
 
 
 def _safe(low, high, *roughly):

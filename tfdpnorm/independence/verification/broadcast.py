@@ -10,7 +10,6 @@ Python sees another shape, and may make constants or other operations of it. So 
 copies has to have the operations and constants of the pass without.
 """
 
-from tfdpnorm.independence.verification.registry import static_shape
 from tfdpnorm.independence.verification.rules.elementwise import OPERATIONS
 
 
@@ -57,7 +56,7 @@ def is_broadcast(tensor, rows, forward):
         forward: Names of the operations of the forward pass. What others do with the tensor follows
             from them.
     """
-    shape = static_shape(tensor)
+    shape = _shape(tensor)
     if not shape or None in shape:
         return False
     whole = len(shape) if shape[0] == 1 else len(shape) + 1  # rank with the axis of the copies
@@ -68,7 +67,7 @@ def is_broadcast(tensor, rows, forward):
             if op.name not in forward or op.name in seen:
                 continue
             seen.add(op.name)
-            shapes = [static_shape(t) for t in (*op.inputs, *op.outputs)]
+            shapes = [_shape(t) for t in (*op.inputs, *op.outputs)]
             known = op.type in OPERATIONS or (op.type == "BroadcastTo" and tensor is op.inputs[0])
             if not known or None in shapes or len(op.outputs) != 1:
                 return False
@@ -80,3 +79,8 @@ def is_broadcast(tensor, rows, forward):
             elif result[0] != rows:
                 return False
     return True
+
+
+def _shape(tensor):
+    """Static shape of a tensor, a tuple with None for unknown sizes; None without rank."""
+    return None if tensor.shape.rank is None else tuple(tensor.shape.as_list())

@@ -1,10 +1,12 @@
 """Values of small integer tensors that the graph alone decides, such as axes and shapes."""
 
 import numpy as np
-import tensorflow as tf
 
 _LARGEST = 4096  # entries; larger ones are data
 _KINDS = "iub"
+INTEGERS = frozenset(
+    ["bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))]
+)
 
 
 class Constants:
@@ -32,10 +34,9 @@ class Constants:
         return self._values.get(key)
 
     def _fold(self, tensor):
-        dtype = tensor.dtype
-        if not (dtype.is_integer or dtype.is_bool):
+        if tensor.dtype not in INTEGERS:
             return None
-        size = tensor.shape.num_elements()
+        dtype, size = np.dtype(tensor.dtype), tensor.size
         if size is not None and size > _LARGEST:
             return None
         op = tensor.op
@@ -43,9 +44,9 @@ class Constants:
             return _of_shape(op, tensor)
         if op.type in ("ZerosLike", "OnesLike") and size is not None:
             fill = np.zeros if op.type == "ZerosLike" else np.ones
-            return fill(tensor.shape.as_list(), dtype.as_numpy_dtype)
+            return fill(tensor.shape, dtype)
         if op.type == "Const":
-            return tf.get_static_value(tensor)
+            return op.attributes.get("value")
         fold = FOLDS.get(op.type)
         if fold is None:
             return None
@@ -56,32 +57,35 @@ class Constants:
             values = fold(op, *inputs)
         except (ValueError, IndexError, TypeError, ArithmeticError):
             return None
-        value = values[tensor.value_index] if isinstance(values, list) else values
+        value = values[tensor.index] if isinstance(values, list) else values
         value = np.asarray(value)
         if value.dtype.kind not in _KINDS or value.size > _LARGEST:
             return None
-        if not tensor.shape.is_compatible_with(value.shape):
+        if not _may_be(tensor.shape, value.shape):
             return None
-        return value.astype(dtype.as_numpy_dtype)
+        return value.astype(dtype)
+
+
+def _may_be(shape, known):
+    """Whether a static shape allows for a known one."""
+    return shape is None or (
+        len(shape) == len(known) and all(a in (None, b) for a, b in zip(shape, known, strict=True))
+    )
 
 
 def _of_shape(op, tensor):
-    shape = op.inputs[tensor.value_index if op.type == "ShapeN" else 0].shape
-    dtype = tensor.dtype.as_numpy_dtype
-    if shape.rank is None:
-        return None
+    given = op.inputs[tensor.index if op.type == "ShapeN" else 0]
     if op.type == "Rank":
-        return np.asarray(shape.rank, dtype)
-    if not shape.is_fully_defined():
-        return None
-    value = shape.num_elements() if op.type == "Size" else shape.as_list()
-    return np.asarray(value, dtype)
+        value = given.rank
+    else:
+        value = None if given.size is None else given.size if op.type == "Size" else given.shape
+    return None if value is None else np.asarray(value, tensor.dtype)
 
 
 def strided(op, begin, end, strides, rank=None):
     """The index that a StridedSlice stands for: a tuple of slices, numbers, None and Ellipsis."""
     masks = {
-        name: op.get_attr(f"{name}_mask")
+        name: op.attributes[f"{name}_mask"]
         for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
     }
     index = []
@@ -122,13 +126,13 @@ def _stitched(op, *arguments):
 def _reduced(function):
     def fold(op, x, axes):
         axes = tuple(int(a) for a in np.reshape(axes, [-1]))
-        return function(x, axis=axes, keepdims=op.get_attr("keep_dims"))
+        return function(x, axis=axes, keepdims=op.attributes["keep_dims"])
 
     return fold
 
 
 def _gathered(op, params, indices, axis):
-    if op.get_attr("batch_dims") or np.any(indices < 0):
+    if op.attributes["batch_dims"] or np.any(indices < 0):
         raise ValueError
     return np.take(params, indices, axis=int(axis))
 
@@ -148,7 +152,7 @@ def _sliced(op, x, begin, size):
 
 
 def _split(op, axis, x):
-    return list(np.split(x, op.get_attr("num_split"), axis=int(axis)))
+    return list(np.split(x, op.attributes["num_split"], axis=int(axis)))
 
 
 def _split_sizes(op, x, sizes, axis):
@@ -156,8 +160,8 @@ def _split_sizes(op, x, sizes, axis):
 
 
 def _unpacked(op, x):
-    axis = op.get_attr("axis")
-    return [np.take(x, i, axis=axis) for i in range(op.get_attr("num"))]
+    axis = op.attributes["axis"]
+    return [np.take(x, i, axis=axis) for i in range(op.attributes["num"])]
 
 
 # By type of operation, the function from it and its inputs' values to its outputs'.
@@ -167,7 +171,7 @@ FOLDS = {
     "PreventGradient": lambda op, x: x,
     "EnsureShape": lambda op, x: x,
     "Cast": lambda op, x: x,
-    "Pack": lambda op, *x: np.stack(x, axis=op.get_attr("axis")),
+    "Pack": lambda op, *x: np.stack(x, axis=op.attributes["axis"]),
     "Unpack": _unpacked,
     "ConcatV2": lambda op, *x: np.concatenate(x[:-1], axis=int(x[-1])),
     "Split": _split,
@@ -176,7 +180,7 @@ FOLDS = {
     "Slice": _sliced,
     "Reshape": lambda op, x, shape: np.reshape(x, shape),
     "ExpandDims": lambda op, x, axis: np.expand_dims(x, int(axis)),
-    "Squeeze": lambda op, x: np.squeeze(x, tuple(op.get_attr("squeeze_dims")) or None),
+    "Squeeze": lambda op, x: np.squeeze(x, tuple(op.attributes["squeeze_dims"]) or None),
     "Transpose": lambda op, x, axes: np.transpose(x, axes),
     "ReverseV2": lambda op, x, axes: np.flip(x, tuple(int(a) for a in axes)),
     "Tile": lambda op, x, times: np.tile(x, times),

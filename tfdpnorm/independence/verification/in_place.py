@@ -7,7 +7,7 @@ no operation of it writes state either, its state is what it was before.
 
 from tfdpnorm.independence.verification.verdicts import Mixed
 from tfdpnorm.independence.verification.walk import may_change_state
-from tfdpnorm.keras_compat.functions import NoGraph, leaf_operations
+from tfdpnorm.plain_graph import UnknownGraph
 
 _IN_PLACE = ("InplaceAdd", "InplaceSub", "InplaceUpdate", "_ParallelConcatUpdate")
 # Reading a variable, drawing, and making a tensor have or move state, too, but keep no tensor.
@@ -19,18 +19,21 @@ def in_place(graph):
     """Finds operations that write into the memory of their input.
 
     Args:
-        graph: A `FuncGraph`.
+        graph: A `tfdpnorm.plain_graph.Graph`.
 
     Returns:
         Pair: the `Mixed` of the first one, or None; and whether state of the graph may keep a
         tensor that was written so.
     """
     try:
-        leaves = [leaf.op for leaf in leaf_operations(graph.get_operations())]
-    except NoGraph:
+        leaves = [op for op in graph.inside() if not op.functions]
+    except UnknownGraph:
         return None, False  # which the walk finds as well
     found = next((op for op in leaves if op.type in _IN_PLACE), None)
     if found is None:
         return None, False
-    keeps = any(may_change_state(op) and not op.type.startswith(_KEEPS_NONE) for op in leaves)
+    keeps = any(
+        may_change_state(op.type, op.is_stateful) and not op.type.startswith(_KEEPS_NONE)
+        for op in leaves
+    )
     return Mixed(found.name, found.type, found.name.rpartition("/")[0], _WHY), keeps

@@ -1,7 +1,5 @@
 """The registry of rules by type of operation, and what a rule sees of an operation."""
 
-import tensorflow as tf
-
 from tfdpnorm.independence.verification.verdicts import FREE, Mixed, Rows
 
 _RULES = {}
@@ -50,7 +48,7 @@ class Node:
     """One operation, and what is known of its inputs.
 
     Attributes:
-        op: The `tf.Operation`.
+        op: The `tfdpnorm.plain_graph.Operation`.
         verdicts: Tuple of the verdicts on its inputs.
         examples: P.
         walk: The `Walk` over the graph that the operation is in.
@@ -91,15 +89,15 @@ class Node:
 
     def shape(self, i):
         """Static shape of input i, a tuple with None for unknown sizes; None without rank."""
-        return static_shape(self.op.inputs[i])
+        return self.op.inputs[i].shape
 
     def rank(self, i):
         """Rank of input i, or None."""
-        return self.op.inputs[i].shape.rank
+        return self.op.inputs[i].rank
 
     def output_shape(self, i=0):
         """Static shape of output i, as `shape`."""
-        return static_shape(self.op.outputs[i])
+        return self.op.outputs[i].shape
 
     def constant(self, i):
         """The value of input i as an array, if the graph alone says it; else None."""
@@ -110,9 +108,8 @@ class Node:
         return self.walk.bounds.of(self.op.inputs[i])
 
     def attr(self, name):
-        """An attribute of the operation; strings come as str."""
-        value = self.op.get_attr(name)
-        return value.decode() if isinstance(value, bytes) else value
+        """An attribute of the operation."""
+        return self.op.attributes[name]
 
     def mixed(self, why, is_meeting=False):
         """The verdict that examples are not known to be apart, or that they meet."""
@@ -126,14 +123,3 @@ class Node:
     def fault(self, why):
         """Notes that state gets what depends on examples."""
         self.walk.faults.append(self.mixed(why))
-
-
-def static_shape(tensor):
-    """Static shape of a tensor, a tuple with None for unknown sizes; None without rank."""
-    shape = tensor.shape
-    return None if shape.rank is None else tuple(shape.as_list())
-
-
-def holds_values(tensor):
-    """Whether a tensor holds values, and not a list, a table or another resource."""
-    return tensor.dtype not in (tf.variant, tf.resource)

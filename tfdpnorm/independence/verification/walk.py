@@ -2,13 +2,7 @@
 
 from tfdpnorm.independence.verification.bounds import Bounds
 from tfdpnorm.independence.verification.constants import Constants
-from tfdpnorm.independence.verification.registry import (
-    Node,
-    holds_values,
-    rule_of,
-    static_shape,
-    takes_mixed,
-)
+from tfdpnorm.independence.verification.registry import Node, rule_of, takes_mixed
 from tfdpnorm.independence.verification.verdicts import (
     FREE,
     ListOf,
@@ -17,15 +11,8 @@ from tfdpnorm.independence.verification.verdicts import (
     fits,
     join,
 )
-from tfdpnorm.keras_compat.functions import (
-    NoGraph,
-    called_functions,
-    function_graph,
-    shaped_graph,
-)
+from tfdpnorm.plain_graph import UnknownGraph, called
 
-# They call Python, which may remember what it saw, but say that they have no state.
-_STATEFUL_ALL_THE_SAME = ("PyFuncStateless",)
 # Stateful by name: they read, draw, or end the run. Whether they are run changes nothing later.
 _HARMLESS = (
     "Assert",
@@ -67,26 +54,24 @@ class Walk:
         self._memory = {} if memory is None else memory
         self._verdicts = {}
 
-    def run(self, graph, verdicts, tensors=None, inputs=None):
+    def run(self, graph, verdicts, tensors=None):
         """Gives tensors of `graph` their verdicts, and finds all state faults.
 
         Args:
-            graph: A `FuncGraph`.
+            graph: A `tfdpnorm.plain_graph.Graph`.
             verdicts: Those of its inputs, in order.
             tensors: The tensors of the graph to give verdicts on; None for its outputs.
-            inputs: Those that `verdicts` are of; None for the graph's.
 
         Returns:
             The verdicts on `tensors`, a list.
         """
         tensors = graph.outputs if tensors is None else tensors
-        given = graph.inputs if inputs is None else inputs
-        for tensor, verdict in zip(given, verdicts, strict=True):
+        for tensor, verdict in zip(graph.inputs, verdicts, strict=True):
             node = Node(tensor.op, (), self)
             self._verdicts[id(tensor)] = self._checked(node, tensor, verdict)
-        for op in graph.get_operations():
+        for op in graph.operations:
             # What has no state and leads to no tensor that is asked for makes no difference.
-            if is_stateful(op) or called_functions(op):
+            if op.is_stateful or op.functions:
                 self._visit(op)
         for tensor in tensors:
             self._visit(tensor.op)
@@ -96,34 +81,25 @@ class Walk:
         """The verdict on a tensor of the graph that was walked."""
         return self._verdicts[id(tensor)]
 
-    def call(self, op, name, verdicts, constants, shapes=None):
+    def call(self, op, name, verdicts, constants):
         """The verdicts on what a function gives, and its values as far as they are constant.
 
         Args:
             op: The operation that calls it.
-            name: Name of the function.
+            name: The attribute that names the function.
             verdicts: Those of its inputs.
             constants: For each input its value, an array, or None.
-            shapes: `tf.TensorShape` of each input, if it has them at each call; None for those that
-                the function was traced for.
 
         Returns:
             Pair of lists, one entry for each output of the function: its verdict; its value, an
             array, or None.
 
         Raises:
-            NoGraph: if the function is not known.
+            UnknownGraph: if the function is not known.
         """
-        graph = function_graph(op, name)
-        key = (
-            id(graph),
-            tuple(verdicts),
-            tuple(_key(c) for c in constants),
-            None if shapes is None else tuple(str(s) for s in shapes),
-        )
+        graph = called(op, name)
+        key = id(graph), tuple(verdicts), tuple(_key(c) for c in constants)
         if key not in self._memory:
-            if shapes is not None:
-                graph = shaped_graph(op, name, shapes)
             given = zip(graph.inputs, constants, strict=True)
             known = Constants({id(t): c for t, c in given if c is not None})
             path = f"{self.path}{op.name}/"
@@ -136,7 +112,7 @@ class Walk:
         """The verdict on output `index` of `op`, whose value has one of two verdicts."""
         found = join(one, other)
         if found is not None and (
-            one == other or fits(found, static_shape(op.outputs[index]), self.examples)
+            one == other or fits(found, op.outputs[index].shape, self.examples)
         ):
             return found
         shape = op.outputs[index].shape
@@ -146,10 +122,10 @@ class Walk:
         """Types of operations in functions that write state; all inside them included."""
         found = []
         for name in names:
-            for inner in function_graph(op, name).get_operations():
+            for inner in called(op, name).operations:
                 if inner.type in _CALLS:
-                    found += self.writes(inner, called_functions(inner))
-                elif may_change_state(inner):
+                    found += self.writes(inner, inner.functions)
+                elif may_change_state(inner.type, inner.is_stateful):
                     found.append(inner.type)
         return found
 
@@ -189,7 +165,7 @@ class Walk:
             return node.mixed("is no input of the graph")
         rule = rule_of(op.type)
         free = node.all_free(range(len(node.verdicts)))
-        hidden = is_stateful(op) or called_functions(op)
+        hidden = op.is_stateful or op.functions
         if free and not hidden:
             return FREE
         if hidden and rule is None:
@@ -203,7 +179,7 @@ class Walk:
             return node.mixed("no rule is known for this operation")
         try:
             return rule(node)
-        except NoGraph as error:
+        except UnknownGraph as error:
             node.fault("calls a function whose graph is not known")
             return node.mixed(str(error))
         except (ArithmeticError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -211,8 +187,8 @@ class Walk:
             return node.mixed(f"its rule failed: {type(error).__name__}: {error}")
 
     def _checked(self, node, tensor, verdict):
-        shape = static_shape(tensor)
-        if shape is not None and 0 in shape and holds_values(tensor):
+        shape = tensor.shape
+        if shape is not None and 0 in shape and tensor.holds_values:
             return FREE
         if isinstance(verdict, Mixed) and self.bounds.decide(tensor):
             return FREE  # such as a size that is clipped from above and below to one number
@@ -222,9 +198,9 @@ class Walk:
             # One example in an axis of size 1 may have been broadcast, which only shapes show.
             if size != verdict.size(node.examples) and (size is not None or node.examples == 1):
                 return node.mixed(f"shape {list(shape)} does not have {verdict}")
-        if isinstance(verdict, Rows) and not holds_values(tensor):
+        if isinstance(verdict, Rows) and not tensor.holds_values:
             return node.mixed("is no tensor of numbers")
-        if isinstance(verdict, ListOf) and holds_values(tensor):
+        if isinstance(verdict, ListOf) and tensor.holds_values:
             return node.mixed("is no list")
         return verdict
 
@@ -234,20 +210,6 @@ def _key(value):
     return None if value is None else (value.dtype.str, value.shape, value.tobytes())
 
 
-_stateful = {}  # by type of operation
-
-
-def is_stateful(op):
-    """Whether an operation may read or write what is not among its inputs and outputs."""
-    if op.type not in _stateful:
-        definition = op.op_def
-        by_reference = any(argument.is_ref for argument in definition.input_arg)
-        _stateful[op.type] = (
-            definition.is_stateful or by_reference or op.type in _STATEFUL_ALL_THE_SAME
-        )
-    return _stateful[op.type]
-
-
-def may_change_state(op):
-    """Whether running an operation may change what later ones find."""
-    return is_stateful(op) and op.type not in _HARMLESS
+def may_change_state(op_type, is_stateful):
+    """Whether running operations of a type may change what later ones find."""
+    return is_stateful and op_type not in _HARMLESS

@@ -9,7 +9,7 @@ Where the condition is not free, what state the functions change depends on exam
 
 from tfdpnorm.independence.verification.registry import rule
 from tfdpnorm.independence.verification.verdicts import FREE, Mixed
-from tfdpnorm.keras_compat.functions import called_functions, function_graph
+from tfdpnorm.plain_graph import called
 
 _MOST_ROUNDS = 50  # each one moves a variable up a short scale, so that few are needed
 
@@ -17,9 +17,7 @@ _MOST_ROUNDS = 50  # each one moves a variable up a short scale, so that few are
 @rule("PartitionedCall", "StatefulPartitionedCall", takes_mixed=True)
 def _call(node):
     constants = [node.constant(i) for i in range(len(node.verdicts))]
-    name = node.op.get_attr("f").name
-    shapes = [x.shape for x in node.op.inputs]
-    verdicts, values = node.walk.call(node.op, name, node.verdicts, constants, shapes)
+    verdicts, values = node.walk.call(node.op, "f", node.verdicts, constants)
     # A function that was differentiated hands axes and shapes on to its gradient.
     for tensor, value in zip(node.op.outputs, values, strict=True):
         node.walk.constants.give(tensor, value)
@@ -28,19 +26,18 @@ def _call(node):
 
 @rule("If", "StatelessIf", "Case", "StatelessCase", takes_mixed=True)
 def _condition(node):
-    op, names = node.op, called_functions(node.op)
+    op = node.op
     constants = [node.constant(i) for i in range(len(node.verdicts))]
     if op.type in ("If", "StatelessIf"):
-        names = [op.get_attr("then_branch").name, op.get_attr("else_branch").name]
+        names = ["then_branch", "else_branch"]
     else:
-        names = [branch.name for branch in op.get_attr("branches")]
+        names = list(op.functions)
     if node.verdicts[0] != FREE:
         _no_state(node, names, "whether it is run")
         why = "which branch is taken depends on examples"
         return _culprit(node, node.verdicts[0], why)
     taken = _taken(op, names, constants[0])
-    given = node.verdicts[1:], constants[1:], [x.shape for x in op.inputs[1:]]
-    found = [node.walk.call(op, name, *given)[0] for name in taken]
+    found = [node.walk.call(op, name, node.verdicts[1:], constants[1:])[0] for name in taken]
     result = found[0]
     for other in found[1:]:
         pairs = enumerate(zip(result, other, strict=True))
@@ -61,14 +58,13 @@ def _taken(op, names, predicate):
 @rule("While", "StatelessWhile", takes_mixed=True)
 def _loop(node):
     op, walk = node.op, node.walk
-    condition, body = (op.get_attr(name).name for name in ("cond", "body"))
-    graph = function_graph(op, body)
+    graph = called(op, "body")
     pairs = zip(graph.outputs, graph.inputs, strict=True)
     fixed = [out is given for out, given in pairs]
     constants = [node.constant(i) if same else None for i, same in enumerate(fixed)]
     verdicts = list(node.verdicts)
     for _ in range(_MOST_ROUNDS):
-        after, _ = walk.call(op, body, verdicts, constants)
+        after, _ = walk.call(op, "body", verdicts, constants)
         pairs = enumerate(zip(verdicts, after, strict=True))
         joined = [walk.joined(op, i, one, other) for i, (one, other) in pairs]
         if joined == verdicts:
@@ -76,9 +72,9 @@ def _loop(node):
         verdicts = joined
     else:
         return node.mixed("no end was found to what its turns change")
-    ((goes_on,), _) = walk.call(op, condition, verdicts, constants)
+    ((goes_on,), _) = walk.call(op, "cond", verdicts, constants)
     if goes_on != FREE:
-        _no_state(node, [condition, body], "how often it is run")
+        _no_state(node, ["cond", "body"], "how often it is run")
         return _culprit(node, goes_on, "the number of turns depends on examples")
     return verdicts
 

@@ -97,7 +97,7 @@ def _identity_n(node):
 
 @rule("Bitcast")
 def _bitcast(node):
-    if node.rank(0) == node.op.outputs[0].shape.rank:
+    if node.rank(0) == node.op.outputs[0].rank:
         return node.verdicts[0]
     return node.mixed("takes entries apart")
 

@@ -104,10 +104,10 @@ def _argmax_gradient(node):
     """The kernel trusts the places that it is given: they have to be those of the pooling."""
     places = node.op.inputs[2]
     pooling = places.op
-    if pooling.type != "MaxPoolWithArgmax" or places.value_index != 1:
+    if pooling.type != "MaxPoolWithArgmax" or places.index != 1:
         return node.mixed("gets places from elsewhere than its pooling")
     if pooling.inputs[0].shape != node.op.inputs[0].shape or any(
-        pooling.get_attr(name) != node.op.get_attr(name)
+        pooling.attributes[name] != node.attr(name)
         for name in ("include_batch_in_index", "ksize", "padding", "strides")
     ):
         return node.mixed("gets places of another pooling")
@@ -115,7 +115,7 @@ def _argmax_gradient(node):
 
 
 def _whole_images(node):
-    if any(node.op.get_attr(name)[0] != 1 for name in ("ksize", "strides")):
+    if any(node.attr(name)[0] != 1 for name in ("ksize", "strides")):
         return node.meeting("pools over the axis of the examples")
     return None
 

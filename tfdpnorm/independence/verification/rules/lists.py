@@ -5,7 +5,7 @@ stays so if such elements are put at free places, and what is taken from free pl
 Stacked, the elements get an axis before their own.
 """
 
-from tfdpnorm.independence.verification.registry import rule, static_shape
+from tfdpnorm.independence.verification.registry import rule
 from tfdpnorm.independence.verification.verdicts import (
     FREE,
     ListOf,
@@ -29,7 +29,7 @@ def _element(node, i):
 
 def _given(node, element, output):
     """The verdict on a tensor taken from a list: free ones among rows have to have their shape."""
-    shape = static_shape(node.op.outputs[output])
+    shape = node.output_shape(output)
     if isinstance(element, Rows) and not fits(element, shape, node.examples):
         return node.mixed(f"gives {element} in shape {node.op.outputs[output].shape}")
     return element

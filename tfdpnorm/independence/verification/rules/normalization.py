@@ -42,7 +42,7 @@ def _forward(node):
 @rule("FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3", takes_mixed=True)
 def _gradient(node):
     given = node.op.inputs[_SCRATCH:]
-    if any(x.op.type not in _FUSED or x.value_index != _SCRATCH for x in given):
+    if any(x.op.type not in _FUSED or x.index != _SCRATCH for x in given):
         return node.mixed("has scratch memory from elsewhere")
     verdicts = node.verdicts[:_SCRATCH]
     culprit = next((v for v in verdicts if not isinstance(v, Rows) and v != FREE), None)

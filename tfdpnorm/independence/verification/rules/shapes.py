@@ -93,7 +93,7 @@ def _squeeze(node):
 
 @rule("BroadcastTo")
 def _broadcast_to(node):
-    rows, ranks = node.of_rows(0), (node.rank(0), node.op.outputs[0].shape.rank)
+    rows, ranks = node.of_rows(0), (node.rank(0), node.op.outputs[0].rank)
     if rows is None or None in ranks:
         return node.mixed("has a shape that is not known")
     return rows.at(rows.axis + ranks[1] - ranks[0])

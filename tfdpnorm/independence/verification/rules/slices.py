@@ -102,7 +102,7 @@ def _strided_axes(node, rank, first):
     if length is None or length[0] is None:
         return None
     masks = {
-        name: node.op.get_attr(f"{name}_mask")
+        name: node.attr(f"{name}_mask")
         for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
     }
     kinds = [_kind(masks, 1 << i) for i in range(length[0])]

@@ -66,16 +66,16 @@ def _write(node):
 def _draw(node):
     if node.all_free(range(len(node.verdicts))):
         return FREE
-    if node.op.op_def.is_stateful:
+    if node.op.is_stateful:
         _check_count(node)
     return node.mixed("draws random numbers by values that depend on examples")
 
 
 def _check_count(node):
     """Notes a fault if the number of random numbers that are drawn depends on examples."""
-    names = [argument.name for argument in node.op.op_def.input_arg]
+    names = node.op.arguments
     for i, verdict in enumerate(node.verdicts):
-        known = names[i] in _PARAMETERS and node.op.inputs[i].shape.is_fully_defined()
+        known = names[i] in _PARAMETERS and node.op.inputs[i].size is not None
         if verdict != FREE and not known:
             node.fault("how many random numbers are drawn, or which, depends on examples")
             return
