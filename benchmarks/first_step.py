@@ -180,7 +180,7 @@ def measure(side, name, batch_size):
 
 def _private(model, name, settings, x, y, batch_size):
     from benchmarks.workloads import random_rows
-    from tfdpnorm.independence.verification import book_keeping as training
+    from tfdpnorm.independence import book_keeping as training
     from tfdpnorm.privacy import make_plan
     from tfdpnorm.training.checks.independence import IndependenceChecks
 

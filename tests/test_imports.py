@@ -50,7 +50,7 @@ def test_every_package_is_an_attribute_of_the_library():
     assert run_python(print_name).strip() == "tfdpnorm.analysis"
 
 
-LAZY = ["tfdpnorm", "tfdpnorm.privacy", "tfdpnorm.tuning"]
+LAZY = ["tfdpnorm", "tfdpnorm.independence", "tfdpnorm.privacy", "tfdpnorm.tuning"]
 
 
 def names_for_type_checkers(text):
@@ -237,7 +237,7 @@ def forbidden_imports(modules):
     """What breaks the layers, one line for each import."""
     standard = set(sys.stdlib_module_names)
     libraries = ("tensorflow", "numpy")
-    ground = ("arguments", "choices", "dtypes", "errors", "files")
+    ground = ("arguments", "choices", "dtypes", "errors", "files", "plain_graph")
     ground = (*(f"tfdpnorm.{name}" for name in ground), COMPAT)
     allowed = {
         "tfdpnorm.arguments": [],
@@ -247,7 +247,8 @@ def forbidden_imports(modules):
         "tfdpnorm.files": [],
         "tfdpnorm.lazy": [],
         "tfdpnorm.memory": [],
-        COMPAT: [COMPAT, "keras", *libraries],
+        "tfdpnorm.plain_graph": [],
+        COMPAT: [COMPAT, "tfdpnorm.plain_graph", "keras", *libraries],
         "tfdpnorm.layers": ["tfdpnorm.layers", *ground, *libraries],
         "tfdpnorm.noise": ["tfdpnorm.noise", *ground, *libraries],
         "tfdpnorm.gradients": ["tfdpnorm.gradients", "tfdpnorm.layers", *ground, *libraries],
@@ -304,8 +305,9 @@ def test_imports_have_no_cycle():
     assert cycle is None, " -> ".join(cycle)
 
 
-def test_privacy_loads_no_tensorflow():
-    assert tensorflow_loaded_by("tfdpnorm.privacy", modules_under(ROOT)) == []
+@each("package", ["tfdpnorm.privacy", "tfdpnorm.independence.verification"])
+def test_accounting_and_the_verifier_load_no_tensorflow(package):
+    assert tensorflow_loaded_by(package, modules_under(ROOT)) == []
 
 
 def test_only_keras_compat_leans_on_private_parts():

@@ -18,7 +18,7 @@ from tests.independence.checked import (
 )
 from tests.independence.verification import coupled_models as coupled
 from tfdpnorm import independence
-from tfdpnorm.independence.verification.outputs import prove
+from tfdpnorm.independence.outputs import prove
 
 WIDTH = 32
 TOKENS, VOCABULARY = 10, 20_000

@@ -19,7 +19,7 @@ from tests.independence.checked import (
 )
 from tfdpnorm import independence
 from tfdpnorm.independence.known_layers import known_faults
-from tfdpnorm.independence.verification.outputs import prove
+from tfdpnorm.independence.outputs import prove
 from tfdpnorm.keras_compat.variables import KERAS_3
 
 P = 8

@@ -8,8 +8,8 @@ _AT_RANDOM = "tfdpnorm/independence/randomized_check.py"
 _METRICS = "tfdpnorm/training/checks/metrics.py"
 _INFERENCE = "tfdpnorm/training/checks/metrics.py"
 _PHYSICAL = "tfdpnorm/training/physical_batches.py"
-_PROOF = "tfdpnorm/independence/verification/outputs.py"
-_TRAINING = "tfdpnorm/independence/verification/book_keeping.py"
+_PROOF = "tfdpnorm/independence/outputs.py"
+_TRAINING = "tfdpnorm/independence/book_keeping.py"
 _TESTS = ("tests/training/checks/test_proofs.py",)
 _OWN = "tfdpnorm/independence/verification/rules/own_entries.py"
 _REDUCTIONS = "tfdpnorm/independence/verification/rules/reductions.py"
@@ -82,7 +82,7 @@ MUTANTS = (
     ),
     fault(
         "state-is-not-looked-at",
-        "tfdpnorm/independence/verification/outputs.py",
+        "tfdpnorm/independence/outputs.py",
         " and not self.state_faults",
         "",
         "Variables that keep what examples hold leave training without noise.",
@@ -106,7 +106,7 @@ MUTANTS = (
     ),
     fault(
         "the-graph-outside-is-free",
-        "tfdpnorm/independence/verification/outputs.py",
+        "tfdpnorm/independence/outputs.py",
         "FREE if free or id(outside) in public else _captured(outside)",
         "FREE",
         "A function that reads the whole lot around it is called a function of its rows.",
@@ -114,7 +114,7 @@ MUTANTS = (
     ),
     fault(
         "copies-of-any-operation",
-        "tfdpnorm/independence/verification/broadcast.py",
+        "tfdpnorm/independence/broadcast.py",
         "            if not known or None in shapes",
         "            if None in shapes",
         "Each example gets a copy of what an operation mixes along the first axis.",
@@ -122,7 +122,7 @@ MUTANTS = (
     ),
     fault(
         "copies-as-many-as-there-are-positions",
-        "tfdpnorm/independence/verification/broadcast.py",
+        "tfdpnorm/independence/broadcast.py",
         "            elif result[0] != rows:\n",
         "            elif False:\n",
         "Another first axis is taken for that of the examples.",

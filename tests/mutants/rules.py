@@ -464,7 +464,7 @@ MUTANTS = (
     ),
     fault(
         "shape-of-copies",
-        "tfdpnorm/independence/verification/book_keeping.py",
+        "tfdpnorm/independence/book_keeping.py",
         "    if not computed_alike(first, last, broadcast):",
         "    if False:",
         "Embeddings of positions are divided by the number of rows where it should be of places.",

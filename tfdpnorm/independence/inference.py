@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tfdpnorm.errors import PrivacyError
 from tfdpnorm.independence.changed_state import changed_by
-from tfdpnorm.independence.verification.outputs import prove_outputs, traced_function
+from tfdpnorm.independence.outputs import prove_outputs, traced_function
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from tfdpnorm.errors import PrivacyError
 from tfdpnorm.gradients.refusals import refusal_of_engine
-from tfdpnorm.independence.verification.book_keeping import prove_traced
-from tfdpnorm.independence.verification.outputs import prove_outputs, prove_state
+from tfdpnorm.independence.book_keeping import prove_traced
+from tfdpnorm.independence.outputs import prove_outputs, prove_state
 from tfdpnorm.keras_compat.graphs import as_written, traced
 
 

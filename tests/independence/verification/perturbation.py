@@ -3,8 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
+from tfdpnorm.independence.outputs import question_of
 from tfdpnorm.independence.verification.claims import Asked, verify
-from tfdpnorm.independence.verification.outputs import question_of
 from tfdpnorm.independence.verification.verdicts import FREE, Rows
 
 P = 3

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from tests.each import each
 from tests.independence.verification.perturbation import traced
-from tfdpnorm.independence.verification.broadcast import is_broadcast
+from tfdpnorm.independence.broadcast import is_broadcast
 
 ROWS = 5
 

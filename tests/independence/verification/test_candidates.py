@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from tests.each import each
-from tfdpnorm.independence.verification.outputs import prove_outputs
+from tfdpnorm.independence.outputs import prove_outputs
 from tfdpnorm.independence.verification.verdicts import FREE, Rows
 from tfdpnorm.keras_compat.graphs import traced
 

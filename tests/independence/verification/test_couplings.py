@@ -13,7 +13,7 @@ from tests.independence.verification.coupled_models import (
     P,
     around,
 )
-from tfdpnorm.independence.verification.book_keeping import prove_training
+from tfdpnorm.independence.book_keeping import prove_training
 
 CROSS_ENTROPY = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 LABELS = tf.TensorSpec([P], tf.int64)

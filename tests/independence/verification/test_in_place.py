@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from tests.each import each
-from tfdpnorm.independence.verification.outputs import prove, prove_state
+from tfdpnorm.independence.outputs import prove, prove_state
 from tfdpnorm.keras_compat.graphs import traced
 
 P = 4

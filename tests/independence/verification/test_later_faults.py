@@ -5,7 +5,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tests.independence.verification.coupled_models import FEATURES, P, around
-from tfdpnorm.independence.verification.book_keeping import prove_training
+from tfdpnorm.independence.book_keeping import prove_training
 from tfdpnorm.keras_compat.variables import raw
 
 LABELS = tf.TensorSpec([P], tf.int64)

@@ -7,7 +7,7 @@ from tensorflow import keras
 from tests.each import each
 from tests.independence.checked import specs_of
 from tests.independence.sound_models import SOUND
-from tfdpnorm.independence.verification.book_keeping import prove_training
+from tfdpnorm.independence.book_keeping import prove_training
 
 P = 4  # also a size of other axes, on purpose
 layers = keras.layers

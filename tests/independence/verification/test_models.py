@@ -5,7 +5,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import models
-from tfdpnorm.independence.verification.book_keeping import prove_training
+from tfdpnorm.independence.book_keeping import prove_training
 from tfdpnorm.training.public_rows import PublicBatch, Streams, synthetic_batch
 
 PRIVATE = sorted(set(models.NORMS) - {"batch"})

@@ -11,8 +11,8 @@ from tests.independence.verification.cases_of_values import FIRST, constant
 from tests.independence.verification.coupled_models import around
 from tests.independence.verification.perturbation import P, spec, traced, verdicts_of
 from tfdpnorm.gradients import Clipping, book_keeping
-from tfdpnorm.independence.verification.book_keeping import prove_training
-from tfdpnorm.independence.verification.outputs import prove_state
+from tfdpnorm.independence.book_keeping import prove_training
+from tfdpnorm.independence.outputs import prove_state
 from tfdpnorm.independence.verification.verdicts import Mixed
 
 X = [spec(4)]

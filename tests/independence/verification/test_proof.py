@@ -5,12 +5,12 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tests.each import each
-from tfdpnorm.independence.verification.book_keeping import (
+from tfdpnorm.independence.book_keeping import (
     prove_book_keeping,
     prove_training,
     remembered_tensors,
 )
-from tfdpnorm.independence.verification.outputs import prove, prove_outputs
+from tfdpnorm.independence.outputs import prove, prove_outputs
 from tfdpnorm.independence.verification.registry import rule, supported
 from tfdpnorm.independence.verification.verdicts import (
     FREE,

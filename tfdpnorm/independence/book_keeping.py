@@ -19,18 +19,18 @@ from tensorflow import keras
 
 from tfdpnorm.gradients import Clipping, book_keeping
 from tfdpnorm.gradients.refusals import refusal_of_engine
-from tfdpnorm.independence.verification.broadcast import (
+from tfdpnorm.independence.broadcast import (
     computed_alike,
     is_broadcast,
     operations_until,
 )
-from tfdpnorm.independence.verification.claims import Asked, verify
-from tfdpnorm.independence.verification.outputs import (
+from tfdpnorm.independence.outputs import (
     check_specs,
     forward_verdicts,
     question_of,
     traced_function,
 )
+from tfdpnorm.independence.verification.claims import Asked, verify
 from tfdpnorm.independence.verification.verdicts import FREE
 from tfdpnorm.keras_compat.variables import raw, trainable_variables
 
