@@ -17,7 +17,7 @@ _WRAPPED = tests_in(
 MUTANTS = (
     fault(
         "memory-that-is-written-in-place-is-free",
-        "tfdpnorm/independence/outputs.py",
+        "tfdpnorm/independence/verification/claims.py",
         "        verdicts = [shared] * len(verdicts)\n",
         "",
         "An example that was written into a constant moves the gradients of all others.",
@@ -25,7 +25,7 @@ MUTANTS = (
     ),
     fault(
         "state-keeps-what-is-written-in-place",
-        "tfdpnorm/independence/outputs.py",
+        "tfdpnorm/independence/verification/claims.py",
         "        walk.faults += [shared] if is_kept else []\n",
         "",
         "A variable that is released without noise holds an example.",

@@ -8,7 +8,7 @@ _AT_RANDOM = "tfdpnorm/independence/randomized_check.py"
 _METRICS = "tfdpnorm/training/checks/metrics.py"
 _INFERENCE = "tfdpnorm/training/checks/metrics.py"
 _PHYSICAL = "tfdpnorm/training/physical_batches.py"
-_PROOF = "tfdpnorm/independence/outputs.py"
+_PROOF = "tfdpnorm/independence/verification/claims.py"
 _TRAINING = "tfdpnorm/independence/book_keeping.py"
 _TESTS = ("tests/training/checks/test_proofs.py",)
 _OWN = "tfdpnorm/independence/verification/rules/own_entries.py"
@@ -82,7 +82,7 @@ MUTANTS = (
     ),
     fault(
         "state-is-not-looked-at",
-        "tfdpnorm/independence/outputs.py",
+        _PROOF,
         " and not self.state_faults",
         "",
         "Variables that keep what examples hold leave training without noise.",
@@ -91,8 +91,8 @@ MUTANTS = (
     fault(
         "gradients-are-not-claimed",
         _TRAINING,
-        'found.append(Traced(f"the gradient with respect to the output of {layer}", b, rows))',
-        'found.append(Traced(f"the gradient with respect to the output of {layer}", z, rows))',
+        'found.append(Asked(f"the gradient with respect to the output of {layer}", b, rows))',
+        'found.append(Asked(f"the gradient with respect to the output of {layer}", z, rows))',
         "A custom gradient may let one example change the gradients of all.",
         ("tests/independence/verification/test_couplings.py",),
     ),
