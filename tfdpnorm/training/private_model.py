@@ -525,6 +525,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         Returns:
             A dict that JSON can hold.
         """
+        self.check_weights()
         return self.session.provenance.metadata(self.model if saved is None else saved)
 
     def refresh_public_statistics(self) -> None:
