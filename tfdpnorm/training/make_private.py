@@ -437,7 +437,9 @@ def _parts_of(model, plan, *, clipping, public, views, engine):
     kinds = None
     if public is not None:
         public, kinds = public.for_model(model)
-    streams = Streams(model, public, signal_to_noise(model, plan))
+    streams = Streams(
+        model, public, signal_to_noise(model, plan), rows_are_generated=kinds is not None
+    )
     streams.settle()
     asked = {"rows_mix": streams.rows_mix, "public_rows_per_example": streams.mode == "example"}
     engine = asked_for or default_engine(**asked)

@@ -148,7 +148,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         self._per_example_loss = None
         self.optimizer_settings = None
         self._names_of_metrics = ()
-        self.session = Session(model, ledger, streams.public_batch)
+        self.session = Session(model, ledger, streams.compared_rows)
         self.conversion = self.suggestion = None
         if not resumption.restores:
             self.session.provenance.begin()
