@@ -1,6 +1,7 @@
 """Poisson-sampled persons: who is drawn, and which rows stand for them."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from scipy import stats
 from tests.each import each
 from tfdpnorm.data import MappedSource, poisson_batches
 from tfdpnorm.data.persons import Persons, rows_of_persons
+from tfdpnorm.errors import PrivacyWarning
 from tfdpnorm.privacy.slots import Slots
 
 FALSE_ALARM = 1e-8
@@ -179,7 +181,15 @@ def test_texts_and_numbers_identify_persons_by_value():
     assert Persons(np.array([2**63, 2**63 + 1], np.uint64), 1).count == 2
 
 
-@each("missing", ["", "  ", "nan", "None", "none", "null", "NaN", "-1"])
+WORDS = (
+    ["", "  ", "nan", "None", "none", "null", "NaN", "NULL", "NA", "N/A", "n/a", "n.a.", "<NA>"]
+    + ["#N/A", "#NA", "#N/A N/A", "-nan", "-1.#IND", "1.#QNAN", "\\N", "NaT", "(null)", "unknown"]
+    + ["Unknown ", "missing", "not available", "?", "-", "--", ".", "...", "_", "-1", "-1.0", "-9"]
+    + ["-99", "-999", "-9999", "18446744073709551615", "-9223372036854775808"]
+)
+
+
+@each("missing", WORDS)
 def test_missing_ids_are_rejected(missing):
     """As one person, the rows of many would be protected as those of one."""
     ids = ["a", missing, "b", missing]
@@ -200,15 +210,35 @@ def test_missing_numbers_are_rejected():
 
 
 def test_ids_that_only_look_missing_are_taken():
-    assert Persons(np.array([-2, 0, 0]), 1).count == 2
-    assert Persons(np.array([np.iinfo(np.uint64).max, 0], np.uint64), 1).count == 2
-    assert Persons(np.array(["-2", "0", "Nancy", "nonesuch"]), 1).count == 4
+    assert Persons(np.array([-2, 0, 0, 9, 99, 999, -98]), 1).count == 6
+    assert Persons(np.array([255, 0], np.uint8), 1).count == 2
+    assert Persons(np.array([2**64 - 2, 2**63], np.uint64), 1).count == 2
+    texts = ["-2", "0", "Nancy", "nonesuch", "Nana", "n", "9", "99", "unknown 7", "Ö", "李"]
+    assert Persons(np.array(texts), 1).count == len(texts)
 
 
 def test_numbers_that_missing_ids_become_are_rejected():
     """Codes of pandas are -1 where an id is missing, and NaN as an integer is the least one."""
     with np.errstate(invalid="ignore"):
         of_nan = np.array([1.0, np.nan, np.nan]).astype(np.int64)
-    for person in (np.array([3, -1, -1]), np.array([3, -1, -1], np.int8), of_nan):
+    sentinels = [-1, -9, -99, -999, -9999, -(2**31), -(2**63), 2**32 - 1]
+    of_sentinels = [np.array([3, value, value]) for value in sentinels]
+    limits = [(np.int16, -(2**15)), (np.int32, -(2**31)), (np.uint16, 2**16 - 1)]
+    limits += [(np.uint32, 2**32 - 1), (np.uint64, 2**64 - 1), (np.int8, -1)]
+    of_limits = [np.array([3, value, value], dtype) for dtype, value in limits]
+    for person in (*of_sentinels, *of_limits, of_nan):
         with pytest.raises(ValueError, match="got 2 rows whose id is missing"):
             Persons(person, 1)
+
+
+def test_an_id_of_very_many_rows_is_warned_of():
+    ids = np.repeat(np.arange(7001, 7009), [1, 2, 3, 1, 2, 3, 1, 37])
+    with pytest.warns(PrivacyWarning, match="most_per_person") as caught:
+        Persons(ids, 3)
+    (said,) = caught
+    # Whose it is and how many rows there are stays unsaid.
+    assert "7008" not in str(said.message) and "37" not in str(said.message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Persons(ids, 4)  # near the number that is planned for
+        Persons(np.repeat([1, 2, 3], 40), 1)  # all persons have many

@@ -57,6 +57,13 @@ def test_default_kinds():
     np.testing.assert_allclose([table.mean(), table.std()], [0, 1], atol=0.02)
 
 
+@each("kind", [kind for kind in OF_NUMBERS if kind not in ("hadamard", "cosine")])
+@each("shape", [(2, 2, 1), (6, 6, 1)], ids=str)
+def test_no_row_is_constant(kind, shape):
+    made = synthetic_rows(shape, 512, kind=kind).reshape(512, -1)
+    assert np.ptp(made, axis=1).min() > 0
+
+
 def test_columns_of_a_whole_hadamard_design_are_uncorrelated():
     signs = 2 * synthetic_rows((4, 4, 2), 32, kind="hadamard").reshape(32, -1) - 1
     np.testing.assert_allclose(signs.T @ signs, 32 * np.eye(32), atol=1e-4)

@@ -10,7 +10,7 @@ from tensorflow import keras
 import tfdpnorm
 from tests.each import each
 from tests.statements import summary
-from tfdpnorm import PrivacyBudget, PrivacyError, private_least_squares
+from tfdpnorm import PrivacyBudget, PrivacyError, PrivacyWarning, private_least_squares
 from tfdpnorm.noise.gaussian import GaussianNoise
 from tfdpnorm.noise.grid import grid_width
 from tfdpnorm.privacy import BudgetExhaustedError, read_ledger
@@ -232,6 +232,67 @@ def test_a_saved_head_says_what_was_spent_on_it(data, tmp_path):
     assert head.ledger.run_id in private.privacy_statement()
     head.model.set_weights([np.ones((D, CLASSES))])
     assert "Weights of unknown provenance" in head.privacy_statement()
+
+
+def front_of(data, *, how):
+    """A model of the features whose weights are fresh, of `fit`, or of a private run."""
+    front = keras.Sequential([keras.Input((D,)), keras.layers.Dense(D)])
+    if how == "fit":
+        front.compile("sgd", "mse")
+        front.fit(data[0], data[0], verbose=0)
+    if how.startswith("private"):
+        settings = dict(num_examples=3000, expected_batch_size=30, steps=2, delta=DELTA)
+        multiplier = 1.0 if how == "private" else 0.0
+        plan = tfdpnorm.make_plan(**settings, l2_norm_clip=1.0, noise_multiplier=multiplier)
+        private = tfdpnorm.make_private(front, plan)
+        private.compile("sgd", "mse")
+        private.fit(data[0], data[0], verbose=0)
+    return front
+
+
+class TestBehind:
+    """A head says of other weights only what is known of them."""
+
+    def test_fresh_weights_add_nothing(self, data):
+        head = released(data)
+        before = head.ledger.state.caveats
+        assert head.behind(front_of(data, how="fresh")).ledger.state.caveats == before
+
+    @pytest.mark.parametrize(
+        ("how", "code"),
+        [("fit", "trained_before"), ("private", "private_run"), ("private exact", "private_run")],
+    )
+    @pytest.mark.filterwarnings("ignore::tfdpnorm.PrivacyWarning")
+    def test_a_front_of_the_same_rows(self, data, how, code):
+        head = released(data).behind(front_of(data, how=how))
+        state = head.ledger.state
+        assert state.has_code(code)
+        assert state.has_weights_of_unknown_runs == (how == "fit")
+        assert state.guarantee_holds == (how != "private exact")
+
+    def test_a_trained_front_is_warned_of_unless_declared(self, data):
+        with pytest.warns(PrivacyWarning, match="initial_weights_used_private_data"):
+            released(data).behind(front_of(data, how="fit"))
+        declared = Declaration(initial_weights_used_private_data=False)
+        head = released(data, declaration=declared).behind(front_of(data, how="fit"))
+        assert not head.ledger.state.has_weights_of_unknown_runs
+
+    @pytest.mark.parametrize("is_closed", [False, True])
+    def test_weights_put_into_the_head(self, data, tmp_path, is_closed):
+        head = released(data, ledger_file=tmp_path / "ledger.jsonl")
+        if is_closed:
+            head.ledger.close()
+        head.model.compile("sgd", "mse")
+        head.model.fit(data[0], np.eye(CLASSES)[data[1]], verbose=0)
+        with pytest.warns(PrivacyWarning):
+            behind = head.behind(front_of(data, how="fresh"))
+        assert "weights_replaced" in str(behind.privacy_metadata())
+        assert behind.ledger.state.has_weights_of_unknown_runs
+
+    def test_metadata_check_the_weights(self, data):
+        head = released(data)
+        head.model.set_weights([np.arange(D * CLASSES).reshape(D, CLASSES)])
+        assert "weights_replaced" in str(head.privacy_metadata())
 
 
 def test_rows_that_count_as_nothing_are_warned_of(data):

@@ -148,7 +148,7 @@ MUTANTS = (
     fault(
         "missing-numbers-are-one-person",
         "tfdpnorm/data/persons.py",
-        "is_missing = np.isin(values, _MISSING_NUMBERS)",
+        "is_missing = [value in missing for value in values.tolist()]",
         "is_missing = np.zeros(len(values), bool)",
         "The rows of all whose id is -1 are protected as those of one person.",
         tests_in("tests/data/test_persons.py", "test_numbers_that_missing_ids_become_are_rejected"),

@@ -9,6 +9,7 @@ _of_release = "tests/least_squares/test_release.py"
 _bound = tests_in(_of_products, "test_one_row_of_any_size_moves_the_sum_by_at_most_one")
 _noise = tests_in(_of_release, "test_noise_has_its_deviation_lies_on_the_grid_and_is_new")
 _persons = (f"{_of_products}::TestPersons",)
+_behind = (f"{_of_release}::TestBehind",)
 _ledger = (f"{_of_release}::TestLedger",)
 
 MUTANTS = (
@@ -171,6 +172,22 @@ MUTANTS = (
         "    return ()",
         "A guarantee is stated for noise that anybody can draw again.",
         tests_in(_of_release, "test_a_seed_and_no_noise_have_no_guarantee"),
+    ),
+    fault(
+        "head-behind-vouches-for-replaced-weights",
+        _RELEASE,
+        "        self._provenance.check()\n        front.trainable",
+        "        front.trainable",
+        "Weights that were put into the head are stated as released.",
+        _behind,
+    ),
+    fault(
+        "head-behind-vouches-for-its-front",
+        _RELEASE,
+        "        head._provenance.begin(front)\n",
+        "",
+        "What trained the model of the features is not stated.",
+        _behind,
     ),
     fault(
         "release-whitened-by-private-rows",

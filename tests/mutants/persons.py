@@ -25,6 +25,22 @@ MUTANTS = (
         tests_in(_DATA, "test_missing_ids_are_rejected"),
     ),
     fault(
+        "words-for-missing-persons",
+        "tfdpnorm/data/persons.py",
+        '    return re.sub(r"[\\W_]", "", text) in _MISSING\n',
+        "    return text in _MISSING\n",
+        "All whose id is N/A or ? are protected as one person.",
+        tests_in(_DATA, "test_missing_ids_are_rejected"),
+    ),
+    fault(
+        "numbers-for-missing-persons",
+        "tfdpnorm/data/persons.py",
+        "            missing = missing | {info.min or info.max}\n",
+        "            pass\n",
+        "All whose id became the limit of an integer type are protected as one person.",
+        tests_in(_DATA, "test_numbers_that_missing_ids_become_are_rejected"),
+    ),
+    fault(
         "persons-clipped-by-row",
         "tfdpnorm/gradients/engines/book_keeping.py",
         "taps = Taps(model, variables, rows_per_example, broadcast, examples)",

@@ -66,6 +66,12 @@ REPLACE = {
 }
 
 
+def test_metadata_of_replaced_weights(trained):
+    private = trained(epochs=0)
+    private.model.set_weights(others(private))
+    assert "weights_replaced" in str(private.privacy_metadata())
+
+
 @pytest.mark.slow_cases("of the model", "set_weights", "model.set_weights")
 @pytest.mark.parametrize("how", REPLACE)
 def test_weights_that_are_put_in_before_training(trained, plain, data, tmp_path, how):

@@ -7,6 +7,7 @@ from tensorflow import keras
 from tfdpnorm import PublicBatch, make_plan, make_private
 from tfdpnorm.data import SyntheticRows, synthetic_rows
 from tfdpnorm.layers import PublicBatchNormalization
+from tfdpnorm.training import PrivateValidation
 from tfdpnorm.training.public_rows import synthetic_batch
 
 layers = keras.layers
@@ -115,6 +116,20 @@ def test_training_says_so_and_its_saved_model_needs_no_rows(private, data, cross
     loaded = keras.models.load_model(tmp_path / "model.keras")
     predicted = trained.predict(data[0], verbose=0)
     np.testing.assert_allclose(loaded.predict(data[0], verbose=0), predicted, rtol=1e-5, atol=1e-6)
+
+
+def test_a_private_row_may_equal_a_generated_one(private, cross_entropy):
+    trained = private(
+        sequential(layers.Flatten(), shape=(6, 6, 1)), public_batch="synthetic:cosine"
+    )
+    trained.compile("sgd", cross_entropy)
+    generated = synthetic_rows((6, 6, 1), 512, kind="cosine")
+    x = np.concatenate([generated[:20], np.zeros((20, 6, 6, 1), np.float32)])
+    # Nor are the rows of queries compared with them.
+    query = PrivateValidation(generated[30:34], np.zeros(4, int), noise_multiplier=1)
+    trained.session.rows.add_validation(query)
+    trained.fit(x, np.zeros(40, int), verbose=0)
+    assert trained.ledger.updates
 
 
 @pytest.mark.slow

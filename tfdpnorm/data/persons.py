@@ -1,12 +1,27 @@
 """The persons of private rows, and the rows that represent a person in an update."""
 
+import re
+import warnings
+
 import numpy as np
 import tensorflow as tf
 
 from tfdpnorm import arguments
+from tfdpnorm.errors import PrivacyWarning, level_of_caller
 
-_MISSING = ("", "nan", "none", "null", "<na>", "nat", "-1")  # as texts, in small letters
-_MISSING_NUMBERS = (-1, np.iinfo(np.int64).min)  # the second is what NaN becomes as an integer
+# What R, pandas, SPSS, databases and people write for a missing id: letters and digits alone, in
+# small letters, so that "N/A", "<NA>" and "#N/A" are "na", and "?", "-" and "." are empty.
+_MISSING = frozenset(
+    "|na|nan|nat|nil|none|null|missing|unknown|undefined|nodata|notavailable|notapplicable|1ind"
+    "|1qnan".split("|")
+)
+_MISSING_AS_WRITTEN = ("\\n", "#n/a n/a")  # in small letters
+# -1, -9, -99, ..., and what NaN, R's NA, and -1 become in an integer of 64 or 32 bits.
+_MISSING_NUMBERS = frozenset(
+    [-1, *(1 - 10**n for n in range(1, 19)), -(2**63), -(2**31), 2**64 - 1, 2**32 - 1]
+)
+_AS_TEXTS = frozenset(map(str, _MISSING_NUMBERS))
+_FAR_MORE = 10  # times
 
 
 class Persons:
@@ -26,7 +41,12 @@ class Persons:
 
     Raises:
         TypeError, ValueError: for anything but a vector of integers or texts, and for values that
-            stand for a missing id: "", "nan", "None", "null", -1 and the least int64.
+            stand for a missing id, as texts or integers, such as "", "NA", "unknown", "?", -1, -999
+            and the largest uint64.
+
+    Warns:
+        PrivacyWarning: if a person has far more rows than `most_per_person` and than most others.
+            This is not private: it is for the data holder.
     """
 
     def __init__(self, person, most_per_person):
@@ -46,6 +66,7 @@ class Persons:
             person.astype(str) if of_texts else person, return_inverse=True, return_counts=True
         )
         _check_none_is_missing(values, counts)
+        _warn_of_many_rows(counts, self.most)
         self.count, self.rows = len(counts), len(person)
         starts = np.concatenate([[0], np.cumsum(counts)])
         with tf.device("/cpu:0"):
@@ -73,10 +94,34 @@ def _check_none_is_missing(values, counts):
         ValueError: with the number of these rows.
     """
     if values.dtype.kind in "US":
-        is_missing = np.isin(np.char.lower(np.char.strip(values.astype(str))), _MISSING)
+        is_missing = [_means_missing(text) for text in values.astype(str).tolist()]
     else:
-        is_missing = np.isin(values, _MISSING_NUMBERS)
+        info, missing = np.iinfo(values.dtype), _MISSING_NUMBERS
+        if values.dtype.itemsize > 1:  # 255 may be the id of one of 256 persons
+            missing = missing | {info.min or info.max}
+        is_missing = [value in missing for value in values.tolist()]
     _reject_missing(counts[is_missing].sum())
+
+
+def _means_missing(text):
+    """Whether a text is a usual word for a missing value, or one of the numbers for it."""
+    text = text.strip().lower()
+    if text in _MISSING_AS_WRITTEN or text.removesuffix(".0") in _AS_TEXTS:
+        return True
+    return re.sub(r"[\W_]", "", text) in _MISSING
+
+
+def _warn_of_many_rows(counts, most):
+    """Warns of an id that may be of several persons, without its value or its number of rows."""
+    if counts.max() > _FAR_MORE * max(most, np.median(counts)):
+        warnings.warn(
+            f"An id in person has more than {_FAR_MORE} times as many rows as most_per_person and "
+            "as the median id. If it stands for several persons, such as all whose id is missing, "
+            "they are protected as one person only. Check the ids, and leave such rows out. This "
+            "message is for the data holder: it depends on private rows.",
+            PrivacyWarning,
+            stacklevel=level_of_caller(),
+        )
 
 
 def _is_none(value):
@@ -89,10 +134,12 @@ def _reject_missing(count):
     if not count:
         return
     raise ValueError(
-        f"Expected an id for each row in person, got {count} rows whose id is missing (blank, "
-        'None, "nan", "None", "null", -1, or NaN as an integer): all of them would count as one '
-        "person. Leave these rows out; or, only if they are known to be of different persons, give "
-        "each an id of its own."
+        f"Expected an id for each row in person, got {count} rows whose id is missing (blank, no "
+        'letters and digits, None, NaN, a word such as "NA", "null" or "unknown", a number such as '
+        "-1, -9 or -999, or the limit of an integer type): all of them would count as one person. "
+        "Leave these rows out; or, only if they are known to be of different persons, give each an "
+        "id of its own. A person whose id only looks like that needs another one. This message is "
+        "for the data holder: it depends on private rows."
     )
 
 

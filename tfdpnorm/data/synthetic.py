@@ -184,6 +184,7 @@ class _Kind(NamedTuple):
     value_range: tuple | None = _UNIT
 
 
+_DESIGNS = ("hadamard", "cosine")  # which have constant rows, and need them
 _KINDS = {
     "uniform": _Kind(uniform, "numbers"),
     "gaussian": _Kind(gaussian, "numbers", _TWO_STDDEVS),
@@ -217,6 +218,9 @@ def synthetic_rows(
     of full contrast in the middle; "fractal" noise, with amplitude 1 / frequency; "shapes",
     ellipses and bars; "cosine", a wave each. Kinds of token ids: "tokens", all equally common;
     "zipf", id number r as common as 1 / r.
+
+    A constant row, which small shapes result in, is replaced by one that is uniform in the range,
+    except for "hadamard", "cosine" and tokens.
 
     Privacy:
         The rows depend on the arguments alone. These must be known without looking at the private
@@ -255,6 +259,10 @@ def synthetic_rows(
     if made.of == "tokens":
         return (low + made.make(rng, n, shape, high - low + 1)).astype(np.int32)
     rows = made.make(rng, n, shape)
+    if kind not in _DESIGNS and rows[0].size > 1:
+        # A private image may be black, and would be found among the public rows.
+        is_constant = np.ptp(rows.reshape(n, -1), axis=1) == 0
+        rows[is_constant] = uniform(rng, is_constant.sum(), shape)
     return (low + (high - low) * rows).astype(np.float32)
 
 

@@ -27,7 +27,7 @@ from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import Declaration, Updates
 from tfdpnorm.privacy.metadata import write_metadata
 from tfdpnorm.privacy.phases import caveats_of_phases
-from tfdpnorm.training.provenance import Provenance
+from tfdpnorm.training.provenance import Provenance, warn_of_initial_weights
 
 if TYPE_CHECKING:
     from typing import Any
@@ -71,7 +71,6 @@ class LeastSquaresHead:
         self.model, self.ledger = model, ledger
         self.gram, self.cross, self.gram_noise = gram, cross, gram_noise
         self._provenance = Provenance(model, ledger)
-        self._provenance.note()
 
     @property
     def plan(self) -> PrivacyPlan:
@@ -99,12 +98,23 @@ class LeastSquaresHead:
             front: Keras model with one input, from it to the features [rows, d]; is frozen.
 
         Returns:
-            A `LeastSquaresHead` with the same ledger.
+            A `LeastSquaresHead` with the same ledger, which also says what is known of earlier
+            training of `front`, as `make_private` does of initial weights.
+
+        Warns:
+            PrivacyWarning: if `front` was trained before, and the declaration does not say on what.
         """
+        self._provenance.check()
         front.trainable = False
         scores = self.model.layers[-1](front.outputs[0])
         whole = keras.Model(front.inputs[0], scores, name=front.name)
-        return LeastSquaresHead(whole, self.ledger, self.gram, self.cross, self.gram_noise)
+        ledger = self._provenance.stated_ledger
+        head = LeastSquaresHead(whole, ledger, self.gram, self.cross, self.gram_noise)
+        # The check above was of the head's own weights: those of `front` are not of this release.
+        head._provenance.begin(front)
+        head._provenance.note()
+        warn_of_initial_weights(head._provenance.stated_ledger, is_new=True)
+        return head
 
     def servable(self) -> keras.Model:
         """Returns `model`, as a `PrivateModel` does."""
@@ -113,6 +123,7 @@ class LeastSquaresHead:
 
     def privacy_metadata(self, saved: keras.Model | None = None) -> dict[str, Any]:
         """Returns what files of the model say of it; see `PrivateModel.privacy_metadata`."""
+        self._provenance.check()
         return self._provenance.metadata(self.model if saved is None else saved)
 
     def save(self, filepath: str | os.PathLike, **options: Any) -> None:
@@ -243,7 +254,9 @@ def private_least_squares(
     gram, cross = products.matrices(_noised(total, stddev, noise))
     gram_noise = products.gram_noise(stddev)
     kernel = solved(gram, cross, gram_noise, ridge) / l2_norm_clip
-    return LeastSquaresHead(_head(kernel), ledger, gram, cross, gram_noise)
+    head = LeastSquaresHead(_head(kernel), ledger, gram, cross, gram_noise)
+    head._provenance.note()
+    return head
 
 
 def _checked_data(features, labels, num_classes, target_norm_clip):

@@ -71,7 +71,7 @@ def checked_batches(private, streams, views, x, y, arguments):
     )
     check_ids(private.model, batches.x)
     warn_of_unscaled_images(private.model, batches.x)
-    check_private_data(batches, private.plan, public)
+    check_private_data(batches, private.plan, public, are_generated=streams.rows_are_generated)
     warn_of_large_targets(batches.y)
     for name in ("sample_weight", "class_weight"):  # they are in the batches
         arguments.pop(name, None)

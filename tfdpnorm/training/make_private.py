@@ -54,6 +54,7 @@ from tfdpnorm.training.noised_statistics import (
     noised_layers,
 )
 from tfdpnorm.training.private_model import PrivateModel
+from tfdpnorm.training.provenance import warn_of_initial_weights
 from tfdpnorm.training.public_rows import PublicBatch, Streams
 from tfdpnorm.training.replicas import replicas_of
 from tfdpnorm.training.resume.resumption import Resumption, WithoutRunFolder
@@ -299,23 +300,9 @@ def make_private(
         ledger.record(parts.public_rows)
     if parts.engine.said is not None:
         warnings.warn(parts.engine.said, stacklevel=2)
-    _warn_of_initial_weights(ledger)
+    warn_of_initial_weights(ledger, is_new=not ledger.updates)
     _warn_of_exchanged_layers(model)
     return private
-
-
-def _warn_of_initial_weights(ledger):
-    """Says before the training what the statement will say of the weights that it begins with."""
-    for reason in ledger.state.no_guarantee_because:
-        warnings.warn(f"No privacy guarantee holds: {reason}.", PrivacyWarning, stacklevel=3)
-    if ledger.state.has_weights_of_unknown_runs and not ledger.updates:
-        known = ledger.state.sentences("foreign_weights")[0]
-        warnings.warn(
-            f"{known} If that training used no private data, pass "
-            "declaration=Declaration(initial_weights_used_private_data=False).",
-            PrivacyWarning,
-            stacklevel=3,
-        )
 
 
 def _check_one_of(plan, **instead):
@@ -450,7 +437,9 @@ def _parts_of(model, plan, *, clipping, public, views, engine):
     kinds = None
     if public is not None:
         public, kinds = public.for_model(model)
-    streams = Streams(model, public, signal_to_noise(model, plan))
+    streams = Streams(
+        model, public, signal_to_noise(model, plan), rows_are_generated=kinds is not None
+    )
     streams.settle()
     asked = {"rows_mix": streams.rows_mix, "public_rows_per_example": streams.mode == "example"}
     engine = asked_for or default_engine(**asked)

@@ -148,7 +148,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         self._per_example_loss = None
         self.optimizer_settings = None
         self._names_of_metrics = ()
-        self.session = Session(model, ledger, streams.public_batch)
+        self.session = Session(model, ledger, streams.compared_rows)
         self.conversion = self.suggestion = None
         if not resumption.restores:
             self.session.provenance.begin()
@@ -525,6 +525,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         Returns:
             A dict that JSON can hold.
         """
+        self.check_weights()
         return self.session.provenance.metadata(self.model if saved is None else saved)
 
     def refresh_public_statistics(self) -> None:

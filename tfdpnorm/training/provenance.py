@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import io
+import warnings
 
 import numpy as np
 from tensorflow import keras
 
-from tfdpnorm.errors import PrivacyError
+from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.keras_compat.models import own_weights, sublayers
 from tfdpnorm.keras_compat.training import with_held_optimizers
 from tfdpnorm.keras_compat.variables import raw, weights
@@ -164,6 +165,25 @@ class Provenance:
 
     def _arrays(self):
         return [v.numpy() for v in weights(self._model)] if self._model.built else []
+
+
+def warn_of_initial_weights(ledger, *, is_new):
+    """Says at once what the statement will say of the weights that a run begins with.
+
+    Args:
+        ledger: `PrivacyLedger`.
+        is_new: Whether the weights are new to the ledger: a resumed run has said it before.
+    """
+    for reason in ledger.state.no_guarantee_because:
+        warnings.warn(f"No privacy guarantee holds: {reason}.", PrivacyWarning, stacklevel=3)
+    if ledger.state.has_weights_of_unknown_runs and is_new:
+        known = ledger.state.sentences("foreign_weights")[0]
+        warnings.warn(
+            f"{known} If that training used no private data, pass "
+            "declaration=Declaration(initial_weights_used_private_data=False).",
+            PrivacyWarning,
+            stacklevel=3,
+        )
 
 
 def weights_digest(model: keras.Model) -> str:

@@ -229,8 +229,10 @@ class Streams:
         model: A Keras model, with or without layers that have public moments.
         public: `PublicBatch` of arrays or tensors; None without such layers.
         signal: S of the training, see `tfdpnorm.training.suggested_rate`.
+        rows_are_generated: Whether the public rows were made without any data.
 
     Attributes:
+        rows_are_generated: As given.
         shrinks: Whether gradients are shrunk before the pull-back.
         pull_back_weight: The weight of gammas and betas in the clip; of "auto", 1 until `settle`.
         mode: "none", "public" (which includes "blend": both use recorded public moments),
@@ -239,9 +241,14 @@ class Streams:
     """
 
     def __init__(
-        self, model: keras.Model, public: PublicBatch | None = None, signal: float = math.inf
+        self,
+        model: keras.Model,
+        public: PublicBatch | None = None,
+        signal: float = math.inf,
+        *,
+        rows_are_generated: bool = False,
     ) -> None:
-        self.model = model
+        self.model, self.rows_are_generated = model, rows_are_generated
         asked = 1.0 if public is None else public.pull_back_weight
         self._is_auto = asked == AUTO
         self.pull_back_weight = 1.0 if self._is_auto else asked
@@ -272,6 +279,11 @@ class Streams:
         self.public_batch = None
         if self.layers:
             self.public_batch = tf.nest.map_structure(tf.convert_to_tensor, public.rows)
+
+    @property
+    def compared_rows(self):
+        """The public rows that must not be private ones; None without any, and if generated."""
+        return None if self.rows_are_generated else self.public_batch
 
     @property
     def rows_mix(self):

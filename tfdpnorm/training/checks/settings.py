@@ -204,8 +204,14 @@ def check_views(views, mode):
         )
 
 
-def check_private_data(batches, plan, public_batch):
+def check_private_data(batches, plan, public_batch, *, are_generated=False):
     """Checks Poisson batches against the plan and against the public batch.
+
+    Args:
+        batches: `PoissonBatches`.
+        plan: `PrivacyPlan`.
+        public_batch: Structure of arrays, or None.
+        are_generated: See `check_public_batch`.
 
     Raises:
         ValueError: if N or the expected batch size differ from the plan's, or the public batch does
@@ -234,7 +240,8 @@ def check_private_data(batches, plan, public_batch):
                 "by the names of the inputs, or both as tuples."
             ) from None
         # Lists to it are rows, not inputs.
-        check_public_batch(tuple(tf.nest.flatten(public_batch)), batches.examples.inputs)
+        public = tuple(tf.nest.flatten(public_batch))
+        check_public_batch(public, batches.examples.inputs, are_generated=are_generated)
 
 
 def check_same_variables(compiled, present):
