@@ -103,7 +103,10 @@ class Session:
             with without_op_callbacks() as were_any:
                 if were_any:
                     warnings.warn(_NO_DEBUGGING, PrivacyWarning, stacklevel=4)
-                yield
+                try:
+                    yield
+                finally:  # An error may have ended a callback that had replaced weights.
+                    self.provenance.end_watch()
 
     def leave(self, optimizer):
         """Ends a `fit`, or an update by hand: weights and optimizer are those that the run left."""
@@ -116,7 +119,7 @@ class Session:
             made: Updates that were made.
         """
         self.check_counted(made)
-        if self.batches.is_training:
+        if self.batches.is_training and not self.provenance.is_watching:
             self.provenance.note()
         else:
             self.provenance.check()
