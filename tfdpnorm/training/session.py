@@ -44,7 +44,8 @@ class Session:
         self._model, self._ledger = model, ledger
         self.provenance = Provenance(model, ledger)
         self.batches = BatchesInUse(self.void)
-        self.rows = RowsOfRun(model, public_batch)
+        of_examples = ledger.unit == "row" and ledger.most_rows_per_person is None
+        self.rows = RowsOfRun(model, public_batch, of_examples=of_examples)
         self._process = os.getpid()
         self.validation_is_public = False
         self._variables = None  # those that the model was compiled with, once it is built
