@@ -94,8 +94,8 @@ MUTANTS = (
     fault(
         "callbacks-may-write-weights",
         "tfdpnorm/training/callbacks/own_callbacks.py",
-        '("on_epoch_begin", *before), self._check)',
-        '("on_epoch_begin",), self._check)',
+        'f"on_{of}_{when}" for of in ("train", "test", "predict")',
+        'f"on_{of}_{when}" for of in ("predict",)',
         "Weights that a callback put in at the end of training pass for those of the run.",
         tests_in(
             "tests/training/callbacks/test_own_callbacks.py",
@@ -105,12 +105,34 @@ MUTANTS = (
     fault(
         "callbacks-may-write-weights-at-updates",
         "tfdpnorm/training/callbacks/own_callbacks.py",
-        "if provenance.digest() != self._seen:",
-        "if False:",
+        'f"on_{of}_batch_{when}" for of in ("train", "test", "predict")',
+        'f"on_{of}_batch_{when}" for of in ("predict",)',
         "Weights that a callback writes between the updates of an epoch pass for those of the run.",
         tests_in(
             "tests/training/callbacks/test_own_callbacks.py",
             "test_weights_that_callbacks_write_are_not_the_runs",
+        ),
+    ),
+    fault(
+        "weights-that-were-asked-for-are-the-runs",
+        "tfdpnorm/training/session.py",
+        "if self.batches.is_training and not self.provenance.is_watching:",
+        "if self.batches.is_training:",
+        "A callback that replaces weights and asks for a statement passes for the run.",
+        tests_in(
+            "tests/training/callbacks/test_own_callbacks.py",
+            "test_a_private_model_that_is_asked_vouches_for_none",
+        ),
+    ),
+    fault(
+        "weights-of-a-callback-that-failed-are-the-runs",
+        "tfdpnorm/training/session.py",
+        "                    self.provenance.end_watch()\n",
+        "                    pass\n",
+        "Weights that a callback wrote before its error pass for those of the run.",
+        tests_in(
+            "tests/training/callbacks/test_own_callbacks.py",
+            "test_weights_that_a_callback_writes_before_it_fails",
         ),
     ),
     fault(

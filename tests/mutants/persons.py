@@ -9,6 +9,14 @@ _refusals = f"{_STEP}::TestRefusals"
 
 MUTANTS = (
     fault(
+        "equal-examples-unsaid",
+        "tfdpnorm/training/validation_data.py",
+        "leaves, leaves)))) < examples.count:",
+        "leaves, leaves)))) < 0:",
+        "A record that is in the data four times is said to be protected as one example.",
+        tests_in("tests/training/test_second_fit.py", "test_equal_examples_are_warned_of_once"),
+    ),
+    fault(
         "persons-mean-is-a-sum",
         "tfdpnorm/training/views.py",
         "tf.reduce_mean(_split(values, self.rows_per_example), axis=1)",

@@ -53,28 +53,11 @@ MUTANTS = (
     ),
     fault(
         "copies-unsaid",
-        _FOLDER,
-        "    return known != _place(ledger)\n",
-        "    return False\n",
+        "tfdpnorm/privacy/statement_limits.py",
+        "*([_COPIES] if state.resumes else []),",
+        "",
         "Two copies of a run go on, and each states the epsilon of one.",
-        tests_in(_COPY_TESTS, "test_a_copy_goes_on_as_a_run_of_its_own_and_says_so"),
-    ),
-    fault(
-        "folder-without-place-trusted",
-        _FOLDER,
-        "    except (OSError, ValueError):\n        return True\n",
-        "    except (OSError, ValueError):\n        return False\n",
-        "A copy whose file of its place was left out passes for the run itself.",
-        tests_in(_COPY_TESTS, "test_a_folder_that_does_not_say_where_it_was_may_be_a_copy"),
-    ),
-    fault(
-        "place-noted-before-it-is-said",
-        _FOLDER,
-        "        if may_be_copy(self.ledger):\n            if self.ledger.updates:\n",
-        "        if may_be_copy(self.ledger):\n            note_place(self.ledger)\n"
-        "            if self.ledger.updates:\n",
-        "A copy whose process dies in between never says that it is one.",
-        tests_in(_COPY_TESTS, "test_the_ledger_says_it_before_the_place_is_noted"),
+        tests_in(_COPY_TESTS, "test_resumed_runs_assume_that_no_copy_goes_on"),
     ),
     fault(
         "checkpoints-once-in-a-run",

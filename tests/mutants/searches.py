@@ -132,30 +132,6 @@ MUTANTS = (
         tests_in(_ELSEWHERE_TESTS, "TestRows::test_the_digest_is_keyed_by_the_secret"),
     ),
     fault(
-        "copies-of-searches-unsaid",
-        _FOLDER,
-        '                self.ledger.record(caveat("copies_of_search"))\n',
-        "                pass\n",
-        "Two copies of a search have a winner each, and each states the epsilon of one.",
-        tests_in(_ELSEWHERE_TESTS, "TestCopies::test_a_copy_and_its_winner_say_so"),
-    ),
-    fault(
-        "winner-of-a-copy-unsaid",
-        _FOLDER,
-        "            for known in self.ledger.state.caveats:\n                own.record(known)\n",
-        "",
-        "The winner that was trained before the search was copied does not say so.",
-        tests_in(_ELSEWHERE_TESTS, "TestCopies::test_a_winner_of_before_says_so"),
-    ),
-    fault(
-        "composed-trials-of-a-copy-unsaid",
-        _TUNER,
-        "run_dir, callbacks, caveats)",
-        "run_dir, callbacks)",
-        "The trials of a copy of a composed search state the epsilon of one search.",
-        tests_in(_ELSEWHERE_TESTS, "TestCopies::test_all_trials_of_a_composed_search_say_so"),
-    ),
-    fault(
         "voids-of-other-trials-forgotten",
         _FOLDER,
         "                for reason in other.state.no_guarantee_because:\n"
@@ -354,14 +330,6 @@ MUTANTS = (
         "os.O_EXCL, 0o644",
         "Every user of the machine can tell how many trials there were.",
         tests_in(_TUNER_TESTS, "test_the_number_of_trials_is_drawn_once"),
-    ),
-    fault(
-        "winner-shows-its-file",
-        _FOLDER,
-        "        forget_place(run)\n",
-        "",
-        "The number of the winner's file tells how many trials there were before it.",
-        tests_in(_TUNER_TESTS, "test_the_winner_does_not_show_the_number_of_its_file"),
     ),
     fault(
         "ended-trials-train-further",

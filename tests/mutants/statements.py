@@ -17,6 +17,17 @@ STATEMENT_TESTS = (
 
 MUTANTS = (
     fault(
+        "unconfirmed-weights-guaranteed-in-json",
+        "tfdpnorm/privacy/ledger.py",
+        "return None if holds and self.state.has_weights_of_unknown_runs else holds",
+        "return holds",
+        "Programs that read the JSON take weights of unknown provenance for private ones.",
+        tests_in(
+            "tests/privacy/test_statement_json.py",
+            "test_weights_of_unknown_provenance_have_no_confirmed_guarantee",
+        ),
+    ),
+    fault(
         "declarations-are-withdrawn",
         "tfdpnorm/privacy/state.py",
         "answers[name] = (True in given) if given else None",

@@ -128,6 +128,16 @@ def test_the_figures_are_those_of_the_text():
     assert found["guarantee_holds"] is True and found["most_rows_per_person"] == 3
 
 
+def test_weights_of_unknown_provenance_have_no_confirmed_guarantee():
+    ledger = ledger_of()
+    ledger.record(caveat("weights_replaced", position=1, interventions=1))
+    found = statement_json(ledger)
+    assert found["guarantee_holds"] is None and found["deployment"] is None
+    assert found["guarantee"]["epsilon"] == ledger.epsilon()
+    ledger.record(caveat("no_guarantee", sentence="a reason"))
+    assert statement_json(ledger)["guarantee_holds"] is False
+
+
 @each("settings", [None, {"most_rows_per_person": 2}, {"noise_grid": "stddev / 32"}])
 @each("declared", [Declaration(), Declaration("Jane Doe", "jane@example.org", "by hand")])
 def test_the_registry_takes_the_entry(settings, declared):

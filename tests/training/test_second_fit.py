@@ -1,4 +1,4 @@
-"""A second `fit` of a private model on other examples, or other persons, is warned of."""
+"""Examples that epsilon counts otherwise: of a second `fit`, or several times in the data."""
 
 import warnings
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.sources import Source
+from tfdpnorm.errors import PrivacyWarning
 
 PAIRS = np.arange(40) // 2
 
@@ -62,3 +63,23 @@ def test_persons_belong_to_their_rows_whatever_was_trained_on_between(
     with pytest.raises(ValueError, match="^Expected the persons of the earlier fit"):
         trained.fit(*data, person=others, **once)
     trained.fit(*data, person=PAIRS, **once)
+
+
+@pytest.mark.parametrize(
+    ("copies", "settings", "told"),
+    [(4, {}, 1), (1, {}, 0), (4, {"most_rows_per_person": 4}, 0)],
+    ids=["four of each", "one of each", "counted"],
+)
+def test_equal_examples_are_warned_of_once(
+    build, private, data, cross_entropy, copies, settings, told
+):
+    """Each record four times in the data: its epsilon is that of four."""
+    rows = [np.repeat(part[: 40 // copies], copies, axis=0) for part in data]
+    trained = private(build(), **settings)
+    trained.compile("sgd", cross_entropy)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            trained.fit(*rows, epochs=1, steps_per_epoch=1, verbose=0)
+    found = [w for w in caught if "most_rows_per_person" in str(w.message)]
+    assert [w.category for w in found] == [PrivacyWarning] * told

@@ -14,7 +14,6 @@ from tests.tuning.conftest import EXAMPLES, STEPS, FakeHyperModel
 from tfdpnorm.privacy import PrivacyBudget, privacy_statement, read_ledger
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.training import PrivacyTensorBoard, PrivateValidation, Progress
-from tfdpnorm.training.resume.run_folder import note_place
 from tfdpnorm.tuning.trials import random_values
 
 FOLDER = "private_search"
@@ -173,22 +172,6 @@ def test_the_number_of_trials_is_drawn_once(tuner, run, tmp_path):
     assert key.stat().st_mode & 0o777 == 0o600
     # In the ledger, there is a digest of the secret and nothing that tells the number.
     assert key.read_text() not in (tmp_path / FOLDER / "ledger.jsonl").read_text()
-
-
-def test_the_winner_does_not_show_the_number_of_its_file(tuner, run, draw):
-    """Such numbers are given in order."""
-
-    class Places(FakeHyperModel):
-        def train(self, hp, trial, x, y, **more):
-            private = super().train(hp, trial, x, y, **more)
-            note_place(private.ledger)
-            return private
-
-    draw(2)
-    made = run(tuner(Places()))
-    assert (made._folder.winner / "ledger.jsonl").exists()
-    assert not (made._folder.winner / "place").exists()
-    assert len(list(made._folder.path.rglob("run/place"))) == 1
 
 
 def test_numbers_of_searches_have_the_distribution(tuner):

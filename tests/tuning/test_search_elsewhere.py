@@ -1,21 +1,16 @@
-"""A search that goes on with other rows is rejected; one in another place says so."""
+"""A search that goes on with other rows is rejected."""
 
-import shutil
-
-import keras_tuner
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from tests.tuning.conftest import FakeHyperModel
 from tfdpnorm.data import poisson_batches
-from tfdpnorm.privacy import PrivacyBudget, create_ledger, privacy_statement, read_ledger
-from tfdpnorm.tuning import ComposedSearch, folder
-from tfdpnorm.tuning.folder import LEDGER, SearchFolder, rows_digest, rows_of_search
-from tfdpnorm.tuning.private_tuner import PrivateTuner
+from tfdpnorm.privacy import create_ledger, read_ledger
+from tfdpnorm.tuning import folder
+from tfdpnorm.tuning.folder import LEDGER, rows_digest, rows_of_search
 
 FOLDER = "private_search"
-COPIES = "Other copies of the search"
 
 
 def killed_in(trial):
@@ -134,79 +129,3 @@ class TestRows:
             run(tuner(project_name=name))
             found.add(read_ledger(tmp_path / name / LEDGER).settings["rows"])
         assert len(found) == 2
-
-
-class TestCopies:
-    def test_a_copy_and_its_winner_say_so(self, begun, tuner, run, tmp_path):
-        shutil.copytree(tmp_path / FOLDER, tmp_path / "elsewhere" / FOLDER)
-        copy = run(tuner(directory=str(tmp_path / "elsewhere")))
-        assert len(copy.hypermodel.trained) == 2
-        assert COPIES in str(
-            read_ledger(copy._folder.winner / LEDGER).state.sentences("not_covered")
-        )
-        (best,) = copy.get_best_models()
-        text = privacy_statement(best.ledger)
-        assert text.count(COPIES) == 1 and "trial_" not in text
-        # The first one lies where it did, and cannot know.
-        (best,) = run(tuner()).get_best_models()
-        assert COPIES not in str(best.ledger.state.sentences("not_covered"))
-
-    def test_a_winner_of_before_says_so(self, begun, tuner, run, tmp_path, monkeypatch):
-        """Its ledger was complete when the folder was copied."""
-        monkeypatch.setattr(PrivateTuner, "get_best_trials", _by_number)
-        shutil.copytree(tmp_path / FOLDER, tmp_path / "elsewhere" / FOLDER)
-        copy = run(tuner(directory=str(tmp_path / "elsewhere")))
-        assert not copy._folder.run_dir("0000").exists()
-        assert COPIES in str(
-            read_ledger(copy._folder.winner / LEDGER).state.sentences("not_covered")
-        )
-
-    def test_a_copy_that_was_killed_again_still_says_so(self, begun, tuner, run, tmp_path):
-        shutil.copytree(tmp_path / FOLDER, tmp_path / "elsewhere" / FOLDER)
-        where = dict(directory=str(tmp_path / "elsewhere"))
-        with pytest.raises(KeyboardInterrupt):
-            run(tuner(killed_in(2), **where))
-        (best,) = run(tuner(**where)).get_best_models()
-        assert str(best.ledger.state.sentences("not_covered")).count(COPIES) == 1
-
-    def test_a_folder_that_was_moved_is_no_copy(self, begun, tuner, run, tmp_path):
-        (tmp_path / "elsewhere").mkdir()
-        (tmp_path / FOLDER).rename(tmp_path / "elsewhere" / FOLDER)
-        (best,) = run(tuner(directory=str(tmp_path / "elsewhere"))).get_best_models()
-        assert COPIES not in str(best.ledger.state.sentences("not_covered"))
-
-    def test_a_search_that_was_killed_before_it_knew_its_place(self, tuner, run, draw, monkeypatch):
-        def dies(self):
-            raise KeyboardInterrupt
-
-        draw(1)
-        with monkeypatch.context() as patched:
-            patched.setattr(SearchFolder, "_note_place", dies)
-            with pytest.raises(KeyboardInterrupt):
-                run(tuner())
-        (best,) = run(tuner()).get_best_models()
-        assert COPIES not in str(best.ledger.state.sentences("not_covered"))
-
-    def test_all_trials_of_a_composed_search_say_so(self, run, tmp_path):
-        def composed(where, hypermodel):
-            return ComposedSearch(
-                hypermodel,
-                oracle=keras_tuner.oracles.RandomSearchOracle(
-                    keras_tuner.Objective("score", "max"), max_trials=3, seed=1
-                ),
-                trials=3,
-                budget=PrivacyBudget(3.0, 1e-5),
-                directory=str(where),
-                project_name=FOLDER,
-            )
-
-        with pytest.raises(KeyboardInterrupt):
-            run(composed(tmp_path, killed_in(2)))
-        shutil.copytree(tmp_path / FOLDER, tmp_path / "elsewhere" / FOLDER)
-        copy = run(composed(tmp_path / "elsewhere", FakeHyperModel()))
-        for number in (1, 2):  # as they were left
-            ledger = read_ledger(copy._folder.run_dir(number) / LEDGER)
-            assert COPIES in str(ledger.state.sentences("not_covered"))
-        assert all(
-            COPIES in str(m.ledger.state.sentences("not_covered")) for m in copy.get_best_models(3)
-        )

@@ -230,19 +230,6 @@ _WORDS = {
         "Data that trained the initial weights, if these were not drawn at random: they were not "
         "checked, because the model was built between make_private() and fit().",
     ),
-    # Copies
-    "copies_of_run": (
-        NOT_COVERED,
-        "Other copies of this run: its folder had been copied or moved when the run was resumed "
-        "after {updates} spent updates, and another copy may continue as well. Releases of all "
-        "copies beyond these updates add up, and no ledger records all of them.",
-    ),
-    "copies_of_search": (
-        NOT_COVERED,
-        "Other copies of the search that made this run: the folder of the search had been copied "
-        "or moved, and another copy may continue as well. Releases of all copies add up, and no "
-        "ledger records all of them.",
-    ),
     # Other trials
     "no_guarantee_of_other_trial": (NO_GUARANTEE, "in another trial of its search, {reason}"),
     "foreign_weights_of_other_trial": (

@@ -201,6 +201,7 @@ def _of_ledgers(flags, ledgers):
         )
     earlier = dict.fromkeys(phase for ledger in ledgers for phase in ledger.plan.earlier)
     runs += [phase for phase in earlier if phase not in runs]
+    is_unconfirmed = any(ledger.confirmed_guarantee is None for ledger in ledgers)
     reasons = [f"run {phase.run}: {reason}" for phase in runs for reason in phase.reasons]
 
     def record_of(accountant):
@@ -215,7 +216,7 @@ def _of_ledgers(flags, ledgers):
             "runs": [phase.run for phase in runs],
             "unit": ledgers[0].unit,
             "accountant": accountant,
-            "guarantee_holds": not because,
+            "guarantee_holds": None if is_unconfirmed and not because else not because,
             "no_guarantee_because": because,
             "epsilon": _json_number(math.inf if because else trained),
             "claimed_epsilon": _json_number(trained),
@@ -246,7 +247,7 @@ def _of_ledgers(flags, ledgers):
 def _composed_sentence(record):
     of = f"{len(record['runs'])} runs composed, {record['updates']} updates, at delta = "
     of += delta_text(record["delta"])
-    if not record["guarantee_holds"]:
+    if record["guarantee_holds"] is False:
         claimed = ceil_text(float(record["claimed_epsilon"]))
         return (
             f"{record['accountant']}: NO GUARANTEE; claimed epsilon = {claimed} (not a guarantee) "
@@ -299,7 +300,7 @@ def _ledger_record(ledger, accountant):
     return {
         "ledger": ledger.file.path,
         "accountant": accountant,
-        "guarantee_holds": ledger.guarantee_holds,
+        "guarantee_holds": ledger.confirmed_guarantee,
         "no_guarantee_because": list(ledger.no_guarantee_because),
         "epsilon": _json_number(ledger.epsilon(accountant) if ledger.guarantee_holds else math.inf),
         "claimed_epsilon": _json_number(ledger.claimed_epsilon(accountant)),
@@ -340,7 +341,7 @@ def _ledger_sentence(record):
             f"{record['updates']} of {record['steps']} planned updates, which are spent; the "
             f"present weights result from {record['position']} of them"
         )
-    if record["guarantee_holds"]:
+    if record["guarantee_holds"] is not False:
         return f"{name}: epsilon = {ceil_text(float(record['epsilon']))} (rounded up) {spent}"
     claimed = ceil_text(float(record["claimed_epsilon"]))
     return f"{name}: NO GUARANTEE; claimed epsilon = {claimed} (not a guarantee) {spent}"

@@ -106,6 +106,12 @@ class PrivacyLedger:
         return not self.no_guarantee_because
 
     @property
+    def confirmed_guarantee(self) -> bool | None:
+        """`guarantee_holds`, but None while it is unconfirmed where the weights come from."""
+        holds = self.guarantee_holds
+        return None if holds and self.state.has_weights_of_unknown_runs else holds
+
+    @property
     def no_guarantee_because(self) -> tuple[str, ...]:
         """Why no guarantee holds: what was recorded or declared, or too much is added to delta."""
         recorded = self._state.no_guarantee_because

@@ -36,10 +36,12 @@ def statement_json(ledger: PrivacyLedger, weights: str | None = None) -> dict[st
         weights: See there.
 
     Returns:
-        A dict. "guarantee" and "person" have the figures, None where none hold; infinity is "inf".
-        "parameters" has the numbers that they are computed from, see docs/privacy_statement.md.
-        "deployment" is an entry for the OpenDP deployment registry, for the data holder to
-        complete where it says "not given"; None without a guarantee.
+        A dict. "guarantee_holds" is None while it is unconfirmed where the weights come from: the
+        figures then hold if no private data trained them. "guarantee" and "person" have the
+        figures, None where none hold; infinity is "inf". "parameters" has the numbers that they
+        are computed from, see docs/privacy_statement.md. "deployment" is an entry for the OpenDP
+        deployment registry, for the data holder to complete where it says "not given"; None
+        without a confirmed guarantee.
 
     Raises:
         ValueError: if `ledger` is not a `PrivacyLedger`.
@@ -56,7 +58,7 @@ def statement_json(ledger: PrivacyLedger, weights: str | None = None) -> dict[st
         "date": today,
         "unit": ledger.unit,
         "bound": f"{unit_of(ledger).neighbours}, added or removed",
-        "guarantee_holds": holds,
+        "guarantee_holds": ledger.confirmed_guarantee,
         "no_guarantee_because": list(ledger.no_guarantee_because),
         "guarantee": _figures(figures),
         "most_rows_per_person": ledger.most_rows_per_person,
@@ -76,7 +78,9 @@ def statement_json(ledger: PrivacyLedger, weights: str | None = None) -> dict[st
         "ledger": file and {"lines": file.tail[0], "sha256": file.sha256},
         "trained_with": ledger.software,
         "computed_with": software(),
-        "deployment": _deployment(ledger, figures, told, today) if holds else None,
+        "deployment": _deployment(ledger, figures, told, today)
+        if ledger.confirmed_guarantee
+        else None,
     }
 
 

@@ -15,7 +15,13 @@ _OTHER_RUNS = (
     "to the epsilon, and so does choosing the best of several."
 )
 _OTHER_SEARCHES = (
-    "Any other search: every further run on the same data, used or discarded, adds to this epsilon."
+    "Any other search: every further run on the same data, used or discarded, adds to this "
+    "epsilon, and so does every copy of this search's folder in which the search continued as well."
+)
+_COPIES = (
+    "Copies of this run: its folder was opened again, and a copy or an earlier state of it looks "
+    "the same. It is assumed that no copy of the folder was continued as well, and that no earlier "
+    "state of it was restored. Otherwise, everything released adds up, and no ledger records it."
 )
 _LEFT_OUT = (
     "The training loss and every metric computed on private data during training, wherever they "
@@ -70,6 +76,7 @@ def not_covered(ledger):
     state, (of_noise, of_sums) = ledger.state, _is_exact(ledger)
     return [
         _OTHER_RUNS if state.search is None else _OTHER_SEARCHES,
+        *([_COPIES] if state.resumes else []),
         *_LEFT_OUT,
         _OTHER_VALIDATION if state.queries() else _VALIDATION,
         *([] if of_noise else [_FLOATING_POINT]),

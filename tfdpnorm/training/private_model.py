@@ -410,7 +410,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         """As in Keras: one update on given rows, which invalidates the guarantee: no sampling."""
         self._check_ready_for_training()
         self._replicas.check_fit(None, ())
-        self.session.provenance.check()
+        self.check_weights()
         before = int(self.update_count)
         try:
             with self.session.batches.given():
@@ -439,7 +439,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
                 whole model can hold.
         """
         check_made_by_configs(self.model, "saved")
-        self.check_weights()
+        self.check_weights()  # Also where no metadata are written.
         with compiled_state_at_zero(self.model):
             self.servable().save(filepath, overwrite=overwrite, **kwargs)
         if isinstance(filepath, (str, os.PathLike)):

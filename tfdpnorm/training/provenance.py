@@ -33,6 +33,9 @@ class Provenance:
     intervention: the ledger says how many there were. A digest is one pass over the weights; none
     is made during a step.
 
+    In `fit`, where updates write weights without a digest, the user's callbacks run between `watch`
+    and `end_watch`: nothing else writes weights then.
+
     **It guards against mistakes.** Weights that code other than callbacks writes to the variables
     between the updates of an epoch are not noticed.
 
@@ -47,6 +50,12 @@ class Provenance:
         self._begun = set()  # digests of the single weights before the first update
         self._optimizer = None, 0  # the one that the run left, and its steps then
         self._unrecorded = ()
+        self._before = None  # the values that `watch` found
+
+    @property
+    def is_watching(self):
+        """Whether a callback of the user's runs, in which the weights have to stay as they were."""
+        return self._before is not None
 
     @property
     def stated_ledger(self):
@@ -90,8 +99,12 @@ class Provenance:
             replaced: Whether they were just put in. Otherwise the first ones that are seen are
                 those that the run begins with: the model may have been built since.
         """
+        if self.is_watching and self._are_as_before():
+            self.note()
+            return
         if self._model.built and self.digest() in self._left:
             return
+        replaced = replaced or bool(self._before)
         if self._model.built and not self._left and not replaced:
             # Built by other code since: what was loaded or trained then was not seen.
             self.begin()
@@ -100,6 +113,20 @@ class Provenance:
             self._count_intervention()
         if self._model.built:
             self._left.add(self.digest())
+
+    def watch(self):
+        """Begins to watch the weights, which are those of this run.
+
+        It keeps the tensors that hold them. TensorFlow writes to no tensor that is in use, so
+        values that were not replaced are found in the same memory again, without reading them.
+        """
+        self._before = self._values()
+
+    def end_watch(self):
+        """Counts an intervention if the weights were replaced since `watch`."""
+        if self.is_watching and not self._are_as_before():
+            self.check()
+        self._before = None
 
     def check_optimizer(self, optimizer):
         """Rejects an optimizer that has made steps outside of this run.
@@ -131,6 +158,13 @@ class Provenance:
     def digest(self):
         """Returns what the present weights are known by; see `weights_digest`."""
         return weights_digest(self._model)
+
+    def _values(self):
+        return [v.read_value() for v in _identifying(self._model)]
+
+    def _are_as_before(self):
+        present = self._values()
+        return len(present) == len(self._before) and all(map(_are_same, self._before, present))
 
     def _is_counted(self, known):
         """Whether a caveat is of a run that the plan counts as an earlier phase."""
@@ -201,15 +235,25 @@ def weights_digest(model: keras.Model) -> str:
     Returns:
         64 hexadecimal digits.
     """
+    state = hashlib.sha256()
+    for variable in _identifying(model):
+        value = np.ascontiguousarray(variable.numpy())
+        state.update(f"{value.dtype.str}{value.shape}".encode())
+        state.update(value.data if value.dtype.kind in "biuf" else value.tobytes())
+    return state.hexdigest()
+
+
+def _identifying(model):
+    """The variables that a model is known by, a list: all weights but public moments."""
     layers = [x for x in (model, *sublayers(model)) if isinstance(x, PublicMomentsLayer)]
     left_out = {id(raw(v)) for layer in layers for v in layer.moments_variables}
-    state = hashlib.sha256()
-    for variable in weights(model) if model.built else ():
-        if id(variable) not in left_out:
-            value = np.ascontiguousarray(variable.numpy())
-            state.update(f"{value.dtype.str}{value.shape}".encode())
-            state.update(value.data if value.dtype.kind in "biuf" else value.tobytes())
-    return state.hexdigest()
+    return [v for v in weights(model) if id(v) not in left_out] if model.built else []
+
+
+def _are_same(one, other):
+    """Whether two tensors lie in the same memory, or have the same bytes."""
+    one, other = np.asarray(one), np.asarray(other)
+    return one.ctypes.data == other.ctypes.data or one.tobytes() == other.tobytes()
 
 
 def _earlier_training(model):

@@ -44,7 +44,8 @@ class Session:
         self._model, self._ledger = model, ledger
         self.provenance = Provenance(model, ledger)
         self.batches = BatchesInUse(self.void)
-        self.rows = RowsOfRun(model, public_batch)
+        of_examples = ledger.unit == "row" and ledger.most_rows_per_person is None
+        self.rows = RowsOfRun(model, public_batch, of_examples=of_examples)
         self._process = os.getpid()
         self.validation_is_public = False
         self._variables = None  # those that the model was compiled with, once it is built
@@ -103,7 +104,10 @@ class Session:
             with without_op_callbacks() as were_any:
                 if were_any:
                     warnings.warn(_NO_DEBUGGING, PrivacyWarning, stacklevel=4)
-                yield
+                try:
+                    yield
+                finally:  # An error may have ended a callback that had replaced weights.
+                    self.provenance.end_watch()
 
     def leave(self, optimizer):
         """Ends a `fit`, or an update by hand: weights and optimizer are those that the run left."""
@@ -116,7 +120,7 @@ class Session:
             made: Updates that were made.
         """
         self.check_counted(made)
-        if self.batches.is_training:
+        if self.batches.is_training and not self.provenance.is_watching:
             self.provenance.note()
         else:
             self.provenance.check()

@@ -26,10 +26,12 @@ class RowsOfRun:
     Args:
         model: The Keras model that takes them.
         public_batch: [M, ...] public rows, or None.
+        of_examples: Whether epsilon is stated for single examples alone.
     """
 
-    def __init__(self, model, public_batch):
+    def __init__(self, model, public_batch, *, of_examples=True):
         self._model, self._public_batch = model, public_batch
+        self._of_examples = of_examples
         # Of each fit whose inputs differ from those before: these, and the persons of their rows.
         self._trained = []
         self._validations = set()
@@ -59,6 +61,8 @@ class RowsOfRun:
             trained = [(now, batches.persons), *others]
             if self._trained and not same and isinstance(ours, InputArrays):
                 _warn_of_other_examples()
+            if self._of_examples and not same and not batches.examples.is_read_on_demand:
+                _warn_of_equal_examples(batches.examples)
         for validation in {*validations, *self._validations}:
             public_rows = self._public_rows_like(validation.x)
             check_validation_rows(validation, [x for x, _ in trained], public_rows)
@@ -117,6 +121,21 @@ def _warn_of_other_examples():
         PrivacyWarning,
         stacklevel=level_of_caller(),
     )
+
+
+def _warn_of_equal_examples(examples):
+    """Warns of a record that is in the data several times: epsilon is for one of its copies."""
+    leaves = [leaf for leaf in tf.nest.flatten(examples.parts[:2]) if leaf is not None]
+    if len(set(joint_digests(leaves, compared_as(leaves, leaves)))) < examples.count:
+        warnings.warn(
+            "Some training examples are equal, in inputs and targets. Epsilon is for one example: "
+            "a record that is in the data several times is protected less. Remove copies; or say "
+            "how many examples a person has at most, with most_rows_per_person= of make_private(); "
+            "or protect persons, with most_per_person= of make_plan() and person= of fit(). This "
+            "message depends on the private data; keep it with them.",
+            PrivacyWarning,
+            stacklevel=level_of_caller(),
+        )
 
 
 def check_validation_rows(validation, trained, public_batch):

@@ -18,7 +18,7 @@ from tfdpnorm.privacy import create_ledger, read_ledger, reopen_ledger
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import Finish, Search
 from tfdpnorm.privacy.ledger import differences_from
-from tfdpnorm.training.resume.run_folder import LEDGER, forget_place, may_be_copy, note_place
+from tfdpnorm.training.resume.run_folder import LEDGER
 
 # --- the secret key: a file that only its owner can read ---
 
@@ -210,7 +210,6 @@ class SearchFolder:
             self.ledger = create_ledger(self.path / LEDGER, self._plan, settings)
         try:
             self._check_rows(self.ledger, rows)
-            self._note_place()
             self.ledger.record(Search(self._search))
             if not self._search.is_composed:
                 files.write_whole(self.path / NOTICE, _NOTICE)
@@ -260,12 +259,6 @@ class SearchFolder:
         ledger = self.path / LEDGER
         return ledger.exists() and read_ledger(ledger).state.is_finished
 
-    @property
-    def caveats(self):
-        """Caveats of the search, which hold for each trial: a tuple of `Caveat`."""
-        ledger = self.path / LEDGER
-        return read_ledger(ledger).state.caveats if ledger.exists() else ()
-
     def finish(self, best):
         """Ends the search for good, and deletes its secret.
 
@@ -304,8 +297,6 @@ class SearchFolder:
     def _crown(self, trial_id):
         """Makes a trial the selected one, and records the other trials in its ledger.
 
-        The number of the ledger's file is removed: it would tell of the trials before.
-
         A fault that invalidates the guarantee of one trial invalidates that of the selection.
         """
         if self.winner.exists():
@@ -320,11 +311,8 @@ class SearchFolder:
                     own.record(caveat("no_guarantee_of_other_trial", reason=reason))
                 for remark in other.state.sentences("foreign_weights"):
                     own.record(caveat("foreign_weights_of_other_trial", remark=remark))
-            for known in self.ledger.state.caveats:
-                own.record(known)
         finally:
             own.close()
-        forget_place(run)
         for path in (*run.rglob("*"), run):
             os.utime(path)  # When it was trained would tell which of the trials it was.
         os.rename(run, self.winner)
@@ -341,13 +329,6 @@ class SearchFolder:
                 "or shuffled, or name another folder; the epsilons of several searches on the same "
                 "data add up."
             )
-
-    def _note_place(self):
-        """Says that there may be copies, if the ledger is not where it was."""
-        if may_be_copy(self.ledger):
-            if self.ledger.state.trials:
-                self.ledger.record(caveat("copies_of_search"))
-            note_place(self.ledger)
 
     def _check_no_trials(self):
         if any(self.path.glob(f"trial_*/{RUN}")) or self.winner.exists():

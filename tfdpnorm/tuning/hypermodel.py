@@ -60,14 +60,12 @@ class SearchTrial(NamedTuple):
         delta: Of its guarantee.
         run_dir: Folder of the trial's run, from which it is resumed.
         callbacks: List of Keras callbacks, this trial's own.
-        caveats: What is known of the search, a tuple of `tfdpnorm.privacy.caveats.Caveat`.
     """
 
     search: SearchPlan
     delta: float
     run_dir: object
     callbacks: list
-    caveats: tuple = ()
 
     def noise_multiplier(self, settings):
         """The noise multiplier for the batches in `settings`, arguments of `make_plan`."""
@@ -76,8 +74,7 @@ class SearchTrial(NamedTuple):
 
     def declare(self, ledger):
         """Tells the ledger of the trial's run of the search."""
-        for entry in (Search(self.search), *self.caveats):
-            ledger.record(entry)
+        ledger.record(Search(self.search))
 
 
 class PrivateHyperModel(keras_tuner.HyperModel):

@@ -258,8 +258,7 @@ class PrivateTuner(keras_tuner.Tuner):
         if _EPOCHS in trial.hyperparameters.values:
             callbacks.append(StopAfterEpochs(trial.hyperparameters.values[_EPOCHS]))
         run_dir = self.run_dir_of(trial)
-        delta, caveats = self.budget.delta, self._folder.caveats
-        return SearchTrial(self.search_plan, delta, run_dir, callbacks, caveats)
+        return SearchTrial(self.search_plan, self.budget.delta, run_dir, callbacks)
 
     def _end(self):
         """After the last trial."""

@@ -14,7 +14,6 @@ from tests.private_of import private_of
 from tfdpnorm.keras_compat.variables import KERAS_3
 from tfdpnorm.layers import VariationalDropoutDense
 from tfdpnorm.training import PrivacyNoiseAsDropout, WeightAverage
-from tfdpnorm.training.resume import run_folder
 
 _LEGACY = None if KERAS_3 else keras.optimizers.legacy
 _KINDS = (keras.optimizers.Optimizer, *([] if KERAS_3 else [_LEGACY.Optimizer]))
@@ -56,12 +55,6 @@ def optimizers():
             "cosine": lambda: new.Adam(_schedule.CosineDecayRestarts(0.1, 4)),
         }
     )
-
-
-@pytest.fixture(autouse=True)
-def copies_are_not_told_apart(monkeypatch):
-    """A copy stands for the folder as a crash leaves it."""
-    monkeypatch.setattr(run_folder, "_place", lambda ledger: "0 0")
 
 
 OPTIMIZERS = optimizers()

@@ -26,12 +26,6 @@ from tfdpnorm.training.resume import run_folder
 RATE = "learning_rate" if KERAS_3 else "lr"  # as histories name it
 
 
-@pytest.fixture(autouse=True)
-def copies_are_taken_for_the_run(monkeypatch):
-    """Tests get copies of a run that crashed, which stand for the run itself."""
-    monkeypatch.setattr(run_folder, "_place", lambda ledger: "1 1")
-
-
 def weights(private):
     return np.concatenate([w.ravel() for w in private.model.get_weights()])
 
@@ -170,7 +164,7 @@ def test_secrets_are_not_on_the_disk(start, data, tmp_path, monkeypatch):
     drawn += [hashlib.shake_256(b"noise" + key).digest(32) for key in drawn]
     drawn += [key.numpy().tobytes() for key in private._noise._words._keys.values()]
     kept = {path.name for path in tmp_path.rglob("*") if path.is_file()}
-    assert {"ledger.jsonl", "place", "state.json"} < kept and not any("key" in n for n in kept)
+    assert {"ledger.jsonl", "state.json"} < kept and not any("key" in n for n in kept)
     contents = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
     for secret in drawn:
         assert not any(secret in c or secret.hex().encode() in c for c in contents)

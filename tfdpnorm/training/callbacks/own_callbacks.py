@@ -5,13 +5,18 @@ from tensorflow import keras
 from tfdpnorm.privacy.caveats import caveat
 
 _KNOWN = ("keras.", "tf_keras.", "tfdpnorm.")
+_HOOKS = (
+    *("set_params", "set_model", "on_epoch_begin", "on_epoch_end"),
+    *(f"on_{of}_{when}" for of in ("train", "test", "predict") for when in ("begin", "end")),
+    *(f"on_{of}_batch_{when}" for of in ("train", "test", "predict") for when in ("begin", "end")),
+)
 
 
 class OwnCallbacks:
     """Notices if a user's own callbacks end training early or write weights.
 
     Whatever they looked at, the whole plan is charged for the first. The second is an intervention
-    (see `Provenance`). Around what one does at each update, two passes over the weights are made.
+    (see `Provenance`), whichever hook it is in.
 
         own = OwnCallbacks(private, callbacks)
         fit(callbacks=own.watched)
@@ -26,11 +31,12 @@ class OwnCallbacks:
     """
 
     def __init__(self, private, callbacks):
-        self._private, self._seen = private, None
+        self._private = private
         self._names = sorted({type(c).__name__ for c in callbacks if _is_own(c)})
         self.watched = []
         for each in callbacks:
-            self.watched += self._around(each) if _is_own(each) else [each]
+            runs_own_code = _is_own(each) or isinstance(each, keras.callbacks.LearningRateScheduler)
+            self.watched += self._around(each) if runs_own_code else [each]
 
     def check(self):
         """Looks at the end of a training without an error."""
@@ -40,29 +46,18 @@ class OwnCallbacks:
             ledger.record(caveat("stopped_by_callback", callbacks=", ".join(self._names)))
 
     def _around(self, callback):
-        before = dict.fromkeys(("on_epoch_end", "on_train_end"), self._note)
-        after = dict.fromkeys(("on_epoch_begin", *before), self._check)
-        for hook in ("on_train_batch_begin", "on_train_batch_end"):
-            if _has(callback, hook):
-                before[hook], after[hook] = self._before_update, self._after_update
-        lambda_callback = keras.callbacks.LambdaCallback
-        return [lambda_callback(**before), callback, lambda_callback(**after)]
-
-    def _note(self, *_):
-        self._private.session.provenance.note()
-
-    def _check(self, *_):
-        self._private.session.provenance.check()
-
-    def _before_update(self, batch, logs=None):
-        del batch, logs
-        self._seen = self._private.session.provenance.digest()
-
-    def _after_update(self, batch, logs=None):
-        del batch, logs
         provenance = self._private.session.provenance
-        if provenance.digest() != self._seen:
-            provenance.check(replaced=True)
+        hooks = [hook for hook in _HOOKS if _has(callback, hook)]
+        return [_At(hooks, provenance.watch), callback, _At(hooks, provenance.end_watch)]
+
+
+class _At(keras.callbacks.Callback):
+    """Calls a function of no arguments at some hooks."""
+
+    def __init__(self, hooks, function):
+        super().__init__()
+        for hook in hooks:
+            setattr(self, hook, lambda *_, **__: function())
 
 
 def _is_own(callback):
@@ -71,8 +66,8 @@ def _is_own(callback):
 
 
 def _has(callback, hook):
-    """Whether a callback does something at an update: Keras has two names for each hook."""
-    hooks = (hook, hook.replace("train_", ""))
+    """Whether a callback does something at a hook: Keras has two names for those of updates."""
+    hooks = (hook, hook.replace("train_batch", "batch"))
     return any(
         getattr(getattr(callback, x), "__func__", None) is not getattr(keras.callbacks.Callback, x)
         for x in hooks

@@ -41,7 +41,7 @@ def warn_of_ineffective(model, plan, optimizer, loss, gradient_norm, stacklevel)
     found = [sentence for sentence in found if sentence]
     if found:
         warnings.warn(
-            "The guarantee holds, but these settings may train badly: " + " ".join(found),
+            "These settings do not affect privacy, but may train badly: " + " ".join(found),
             PrivacyWarning,
             stacklevel=stacklevel + 1,
         )

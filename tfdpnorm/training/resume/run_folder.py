@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from tfdpnorm import arguments, files
 from tfdpnorm.errors import PrivacyError
 from tfdpnorm.privacy import create_ledger, reopen_ledger
-from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import Resume
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.training.resume import checkpoints
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from tfdpnorm.privacy.plan import PrivacyPlan
     from tfdpnorm.training.private_model import PrivateModel
 
-LEDGER, PLACE, STATEMENT = "ledger.jsonl", "place", "privacy_statement"
+LEDGER, STATEMENT = "ledger.jsonl", "privacy_statement"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,9 +78,8 @@ class RunFolder:
     A resumed run continues from its last whole checkpoint, with new noise and new batches. The
     updates that the ledger counts beyond the checkpoint are lost, and stay spent.
 
-    The file `place` says where the ledger lies (file system and inode). In another place, or
-    without that file, the folder may be a copy. Then the ledger says that what this run and the
-    others release adds up. Moving a folder within a file system is no copying.
+    A copy of the folder, or an earlier state of it that was restored, looks like the run itself.
+    The statement of a resumed run says what is assumed of them.
 
     Args:
         path: Folder; made if absent.
@@ -126,8 +124,6 @@ class RunFolder:
             self.ledger = create_ledger(self.path / LEDGER, plan, settings)
         if self.checkpoint is not None:
             self.ledger.file.check_reaches(tuple(self.checkpoint["ledger"]))
-        if self.ledger.state.remaining_updates:  # Copies of an ended run release nothing new.
-            self._look_for_copies()
         if self.checkpoint is not None and not self._has_ended():
             self.ledger.record(Resume(self.checkpoint["updates"]))
 
@@ -230,22 +226,6 @@ class RunFolder:
         state = self.ledger.state
         return not state.remaining_updates and self.checkpoint["updates"] == state.position
 
-    def _look_for_copies(self):
-        if may_be_copy(self.ledger):
-            if self.ledger.updates:
-                self.ledger.record(caveat("copies_of_run", updates=self.ledger.updates))
-            # Last: a process that dies before this leaves what the next one takes for a copy.
-            note_place(self.ledger)
-
-
-def may_be_copy(ledger):
-    """Whether a ledger file is not where it was last: its folder may have been copied."""
-    try:
-        known = _place_file(ledger).read_text()
-    except (OSError, ValueError):
-        return True
-    return known != _place(ledger)
-
 
 def write_statement(folder: str | os.PathLike, private: PrivateModel | LeastSquaresHead) -> tuple:
     """Writes the privacy statement of a private model to a folder, as text and as JSON.
@@ -268,20 +248,6 @@ def write_statement(folder: str | os.PathLike, private: PrivateModel | LeastSqua
     )
 
 
-def note_place(ledger):
-    """Notes where a ledger file is, for `may_be_copy`, in a file next to it.
-
-    Not in the ledger itself, which is released: numbers of files are given in order, and that of a
-    search's winner would tell how many trials there may have been before it.
-    """
-    files.write_whole(_place_file(ledger), _place(ledger), durable=True)
-
-
-def forget_place(folder):
-    """Removes the file of `note_place` from a folder that is to be released."""
-    (folder / PLACE).unlink(missing_ok=True)
-
-
 def check_no_ledger(path):
     """Raises ValueError if a folder holds a private run, before another one is begun there."""
     if (path / LEDGER).exists():
@@ -290,13 +256,3 @@ def check_no_ledger(path):
             "resume=True) (--resume) to continue it, or name another folder; the epsilons of "
             "several runs on the same data add up."
         )
-
-
-def _place(ledger):
-    """The file system and the inode of a ledger, which no copy shares with it."""
-    state = os.stat(ledger.file.path)
-    return f"{state.st_dev} {state.st_ino}\n"
-
-
-def _place_file(ledger):
-    return pathlib.Path(ledger.file.path).with_name(PLACE)
