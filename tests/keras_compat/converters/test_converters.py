@@ -1,12 +1,15 @@
 """Whether operations that are vectorised over rows give what a loop over the rows gives."""
 
 import contextlib
+import pathlib
+import re
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.ops.parallel_for import pfor
 
+import tfdpnorm
 from tests.each import each
 from tests.keras_compat.converters.case import Case, vectorized_map
 from tests.keras_compat.converters.of_control_flow import CONTROL_FLOW
@@ -17,6 +20,7 @@ from tfdpnorm.keras_compat.vectorizable import VECTORIZABLE
 
 TABLE = NUMBERS | SHAPES | LAYERS | CONTROL_FLOW
 _ROWS = 5
+_VECTORISING = re.compile(r"tf\.vectorized_map\(|tape\.(batch_)?jacobian\(")
 
 
 class Variant(NamedTuple):
@@ -90,6 +94,17 @@ def _converted(seen):
 
 def test_only_what_the_table_holds_is_vectorised():
     assert sorted(TABLE) == sorted(VECTORIZABLE)
+
+
+def test_all_that_vectorises_does_it_by_the_table():
+    """`tf.vectorized_map` and Jacobians, the audit's and those of public rows too."""
+    folder = pathlib.Path(tfdpnorm.__file__).parent
+    texts = {str(f.relative_to(folder)): f.read_text("utf-8") for f in folder.rglob("*.py")}
+    assert {file for file, text in texts.items() if _VECTORISING.search(text)} == {
+        "gradients/map_rows.py",
+        "gradients/engines/tfp.py",  # inside `refused_unless_vectorized`
+        "keras_compat/corrections.py",  # a loop
+    }
 
 
 @each("initial", sorted({name[0] for name in TABLE}))
