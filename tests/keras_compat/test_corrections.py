@@ -6,7 +6,7 @@ import tensorflow as tf
 from tensorflow import keras
 from tensorflow.python.ops.parallel_for import pfor
 
-from tfdpnorm.keras_compat.corrections import vectorized_map
+from tests.keras_compat.converters.case import vectorized_map
 
 ROWS = tf.constant(np.random.default_rng(0).normal(size=(4, 3, 5)).astype(np.float32))
 

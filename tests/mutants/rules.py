@@ -4,6 +4,8 @@ from tests.mutants.mutant import Mutant, fault, tests_in
 
 _RULES = "tfdpnorm/gradients/rules"
 
+_PER_EXAMPLE = "tests/gradients/engines/test_per_example.py"
+
 MUTANTS = (
     fault(
         "scaled-norm-without-factors",
@@ -493,5 +495,40 @@ MUTANTS = (
         "ids.t == ids.t",
         "What is beyond a row's last segment is in the next row's first.",
         ("tests/keras_compat/test_corrections.py",),
+    ),
+    fault(
+        "padding-without-its-constant",
+        "tfdpnorm/keras_compat/corrections.py",
+        "constant_values=constant",
+        "constant_values=tf.zeros_like(constant)",
+        "A layer that pads with a constant trains as if it padded with zeros.",
+        tests_in(_PER_EXAMPLE, "test_padding_keeps_its_constant"),
+    ),
+    fault(
+        "untested-converters-are-used",
+        "tfdpnorm/keras_compat/corrections.py",
+        "if name not in VECTORIZABLE}",
+        "if name not in _CONVERTERS}",
+        "A converter of TensorFlow that mixes rows or drops values trains another function.",
+        tests_in(_PER_EXAMPLE, "test_operations_without_a_case_are_not_vectorised"),
+    ),
+    fault(
+        "jacobians-by-untested-converters",
+        "tfdpnorm/gradients/map_rows.py",
+        "    with _quiet_vectorization():\n        try:\n            return tape",
+        "    with contextlib.nullcontext():\n        try:\n            return tape",
+        "With statistics of the batch, gradients rest on converters that no test compares.",
+        tests_in(_PER_EXAMPLE, "test_jacobians_of_operations_without_a_case_are_not_vectorised"),
+    ),
+    fault(
+        "an-operation-without-a-case",
+        "tfdpnorm/keras_compat/vectorizable.py",
+        '    """.split()\n',
+        '    SparseSegmentSum""".split()\n',
+        "The list of what may be vectorised holds what no test has compared with a loop.",
+        tests_in(
+            "tests/keras_compat/converters/test_converters.py",
+            "test_only_what_the_table_holds_is_vectorised",
+        ),
     ),
 )

@@ -16,7 +16,7 @@ from tfdpnorm.audit.lower_bounds import one_run_epsilon_lower_bound
 from tfdpnorm.audit.neighbours import row_weights
 from tfdpnorm.choices import CANARY_KINDS
 from tfdpnorm.data import Lot
-from tfdpnorm.keras_compat.corrections import vectorized_map
+from tfdpnorm.gradients.map_rows import map_rows
 
 # Times the mean squared length of a clipped gradient: keeps estimates of similar canaries stable.
 _RIDGE = 0.1
@@ -163,7 +163,7 @@ class CanaryScores(keras.callbacks.Callback):
 
         ones = tf.ones(len(self._moments))
         weights = row_weights(ones, self._private.plan.most_per_person)
-        return vectorized_map(one, (*self._canaries, weights, ones))
+        return map_rows(one, (*self._canaries, weights, ones))
 
     def _lot(self, x, y, rows):
         """One physical batch of `rows` rows, padded with zeros."""

@@ -7,7 +7,7 @@ import warnings
 
 import tensorflow as tf
 
-from tfdpnorm.keras_compat.corrections import right_converters
+from tfdpnorm.keras_compat.corrections import looped_jacobian, right_converters
 from tfdpnorm.keras_compat.graphs import traced
 
 _STACK_OF_ROWS = "/pfor/TensorArrayV2Stack/TensorListStack"
@@ -37,17 +37,29 @@ def map_rows(one, rows):
         except Exception as error:  # converters of TensorFlow raise whatever their code runs into
             # If the function itself fails, it fails here again, with its own message.
             results = _looped(one, rows)
-            warnings.warn(
-                "Per-example gradients are computed one row at a time, which is slow: TensorFlow "
-                f"cannot vectorise one of its ops ({_in_short(error)}). For an LSTM or GRU layer, "
-                "unroll=True avoids it.",
-                stacklevel=2,
-            )
+            _warn_of_loop(error)
         else:
             results = apart(*rows)
     if may_be_empty:
         results = tf.nest.map_structure(lambda t: t[:count], results)
     return results
+
+
+def jacobian_of_rows(tape, losses, variables):
+    """Returns `tape.jacobian(losses, variables)`: vectorised, or row after row.
+
+    Args:
+        tape: A persistent tape.
+        losses: [rows].
+        variables: List of variables.
+    """
+    with _quiet_vectorization():
+        try:
+            return tape.jacobian(losses, variables)
+        except Exception as error:  # see `map_rows`
+            jacobian = looped_jacobian(tape, losses, variables)
+            _warn_of_loop(error)
+            return jacobian
 
 
 @contextlib.contextmanager
@@ -71,6 +83,14 @@ def refused_unless_vectorized(engine):
                 f"engine={engine!r}, got one that it cannot vectorise ({_in_short(error)}). Use "
                 'engine="book_keeping" or engine="per_example".'
             ) from None
+
+
+def _warn_of_loop(error):
+    warnings.warn(
+        "Examples are taken one row at a time, which is slow: TensorFlow cannot vectorise one of "
+        f"their ops ({_in_short(error)}). For an LSTM or GRU layer, unroll=True avoids it.",
+        stacklevel=3,
+    )
 
 
 def _is_of_vectorization(error):

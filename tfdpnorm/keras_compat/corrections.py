@@ -9,7 +9,10 @@ rows:
 - those of segment sums add to each row's segments those of the rows before, and so a segment beyond
   the last is the first one of the next row;
 - that of Squeeze without axes takes the axis of the rows away too, if there is one row;
-- those of BiasAdd and of its gradient take channels first for those of images.
+- those of BiasAdd and of its gradient take channels first for those of images;
+- that of PadV2 pads with zeros, whatever the constant.
+
+Converters that no test has compared with a loop over rows are not used (`vectorizable`).
 
 Another one gives the right operation, at which TensorFlow 2.21 spoils the memory of the process:
 that of BatchMatMulV2, where a matrix is multiplied for all rows and an axis of both has one entry,
@@ -35,6 +38,7 @@ from tensorflow.python.ops import nn_impl
 from tensorflow.python.ops.parallel_for import pfor
 
 from tfdpnorm.keras_compat.variables import KERAS_3
+from tfdpnorm.keras_compat.vectorizable import VECTORIZABLE
 
 if KERAS_3:
     from keras.src.backend import numpy as _numpy_of_keras
@@ -47,11 +51,15 @@ _CONVERTERS = pfor._pfor_converter_registry
 
 @contextlib.contextmanager
 def right_converters():
-    """Context in which no operation of a row is vectorised into one that mixes the rows."""
-    replaced = {"Roll": _roll, **dict.fromkeys(_UNSORTED, _segments)}
+    """Context in which operations are vectorised by right converters only, or not at all.
+
+    Those that are not `VECTORIZABLE` raise NotImplementedError as they are vectorised, in called
+    functions and in loops too.
+    """
+    replaced = {name: _refused for name in _CONVERTERS if name not in VECTORIZABLE}
+    replaced |= {"Roll": _roll, **dict.fromkeys(_UNSORTED, _segments)}
     replaced |= {"Squeeze": _squeeze, "BiasAdd": _bias_add, "BiasAddGrad": _bias_gradient}
-    replaced["BatchMatMulV2"] = _product
-    replaced |= {name: _refused for name in _CONVERTERS if name.startswith("SparseSegment")}
+    replaced |= {"BatchMatMulV2": _product, "PadV2": _pad}
     before = {name: _CONVERTERS[name] for name in replaced if name in _CONVERTERS}
     _CONVERTERS.update({n: functools.partial(replaced[n], before[n]) for n in before})
     try:
@@ -61,10 +69,9 @@ def right_converters():
         _CONVERTERS.update(before)
 
 
-def vectorized_map(function, rows):
-    """Returns `tf.vectorized_map(function, rows)`, by `right_converters`."""
-    with right_converters():
-        return tf.vectorized_map(function, rows)
+def looped_jacobian(tape, losses, variables):
+    """Returns `tape.jacobian(losses, variables)`, with one row after the other."""
+    return tape.jacobian(losses, variables, experimental_use_pfor=False)
 
 
 def _roll(convert, of):
@@ -110,6 +117,15 @@ def _bias_gradient(convert, of):
         return convert(of)
     rank = of.op.inputs[0].shape.rank
     return pfor.wrap(tf.reduce_sum(of.stacked_input(0), [1, *range(3, rank + 1)]), True)
+
+
+def _pad(convert, of):
+    del convert
+    # If the constant is of each row, TensorFlow runs the operation row by row.
+    x, paddings, constant = of.stacked_input(0), of.unstacked_input(1), of.unstacked_input(2)
+    paddings = tf.pad(paddings, [[1, 0], [0, 0]])
+    padded = tf.raw_ops.PadV2(input=x, paddings=paddings, constant_values=constant)
+    return pfor.wrap(padded, True)
 
 
 def _product(convert, of):
@@ -158,7 +174,7 @@ def _right_addition():
 
 def _refused(convert, of):
     del convert
-    raise NotImplementedError(f"{of.op_type} is not vectorised: it might mix the rows")
+    raise NotImplementedError(f"{of.op_type} is not vectorised: it might mix or change the rows")
 
 
 # --- second derivatives of normalisation layers ---

@@ -15,8 +15,8 @@ from tfdpnorm.choices import AUTO, PULL_BACKS
 from tfdpnorm.data import SyntheticRows
 from tfdpnorm.data.arrays import map_leaves
 from tfdpnorm.gradients.clipping import float32_factor
+from tfdpnorm.gradients.map_rows import map_rows
 from tfdpnorm.independence.examples import input_specs, integer_bound
-from tfdpnorm.keras_compat.corrections import vectorized_map
 from tfdpnorm.keras_compat.inputs import input_names, rows_by_input, rows_in_structure_of
 from tfdpnorm.keras_compat.models import sublayers, symbolic_inputs
 from tfdpnorm.keras_compat.variables import raw
@@ -407,11 +407,12 @@ class Streams:
             return self._joint(x, training)
 
         def one(row):
-            single = tf.nest.map_structure(lambda t: t[tf.newaxis], row)
+            single = tf.nest.map_structure(lambda t: t[tf.newaxis], row[0])
             shown = Shown.of(self._joint(single, training), [])
             return tf.nest.map_structure(lambda t: t[0], shown)
 
-        return vectorized_map(one, x).masked_predictions()
+        count = tf.shape(tf.nest.flatten(x)[0])[0]
+        return map_rows(one, (x, tf.zeros([count]))).masked_predictions()
 
 
 def _joined(x, public_batch):

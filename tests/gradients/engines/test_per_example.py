@@ -181,9 +181,7 @@ def test_in_a_tf_function_of_unknown_batch_size(case):
 def test_falls_back_to_a_loop_with_a_warning():
     case = Case(masked_gru)
     rows = case.rows(3)
-    with pytest.warns(
-        UserWarning, match="one row at a time.*cannot vectorise.*variant.*unroll=True"
-    ):
+    with pytest.warns(UserWarning, match="one row at a time.*TensorList.*unroll=True"):
         result = per_example(case.loss_fn, tensors(rows), case.variables, 0.5)
     check(case, rows, 0.5, result)
 
@@ -375,3 +373,59 @@ def test_rows_of_several_shapes_are_taken_one_after_the_other():
     with pytest.warns(UserWarning, match="one row at a time.*Where may have another shape"):
         found = tf.function(lambda *rows: map_rows(one, rows), autograph=False)(*rows)
     np.testing.assert_array_equal(found, [10.0, 36.0])
+
+
+def _summed(row):
+    """By an operation that no case of `tests/keras_compat/converters` compares with a loop."""
+    return tf.sparse.segment_sum(row, [0, 1, 2], [0, 0, 1])
+
+
+_HOLDERS = {
+    "called": lambda row: tf.function(_summed)(row),
+    "in a branch": lambda row: tf.cond(row[0] > 0, lambda: _summed(row), lambda: 2.0 * row[:2]),
+    "in a loop": lambda row: tf.while_loop(
+        lambda i, x: i < 1,
+        lambda i, x: (i + 1, tf.ensure_shape(tf.concat([_summed(x), x[:1]], 0), [3])),
+        (0, row),
+    )[1],
+    "by itself": _summed,
+}
+
+
+@pytest.mark.parametrize("holder", _HOLDERS)
+def test_operations_without_a_case_are_not_vectorised(holder):
+    rows = (tf.constant([[1.0, 2.0, 4.0], [-3.0, 5.0, 7.0]]), tf.ones([2]))
+
+    def one(row):
+        return _HOLDERS[holder](row[0])
+
+    with pytest.warns(UserWarning, match="one row at a time.*SparseSegmentSum"):
+        found = tf.function(lambda *rows: map_rows(one, rows), autograph=False)(*rows)
+    np.testing.assert_array_equal(found, [one([row]) for row in rows[0]])
+
+
+def test_jacobians_of_operations_without_a_case_are_not_vectorised():
+    w = tf.Variable([1.0, -2.0, 3.0])
+    rows = (tf.constant([[1.0, 2.0], [3.0, -4.0]]), tf.zeros([2]), tf.ones([2]), tf.ones([2]))
+
+    def loss_fn(x, y, sample_weight):
+        losses = tf.linalg.matvec(x, _summed(w))
+        return losses, losses
+
+    with pytest.warns(UserWarning, match="one row at a time.*SparseSegmentSumGrad"):
+        found = per_example(loss_fn, rows, [w], 100.0, rows_mix=True)
+    np.testing.assert_allclose(found.gradients[0], [4.0, 4.0, -2.0])
+
+
+def test_padding_keeps_its_constant():
+    w = tf.Variable([0.5])
+    rows = (tf.constant([[1.0], [3.0]]), tf.zeros([2]), tf.ones([2]), tf.ones([2]))
+
+    def loss_fn(x, y, sample_weight):
+        padded = tf.pad(x * w, [[0, 0], [1, 2]], constant_values=2.0)
+        losses = tf.reduce_prod(padded, 1)
+        return losses, losses
+
+    found = per_example(loss_fn, rows, [w], 100.0)
+    np.testing.assert_allclose(found.losses, [4.0, 12.0])
+    np.testing.assert_allclose(found.gradients[0], [32.0])

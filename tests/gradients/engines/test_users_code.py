@@ -41,7 +41,7 @@ class Recurrent(layers.Layer):
 MODELS = {"gate": (Gate, (4,)), "loop": (Recurrent, (5, 4))}
 
 
-@pytest.mark.filterwarnings("ignore:There is no gradient rule", "ignore:Per-example gradients are")
+@pytest.mark.filterwarnings("ignore:There is no gradient rule", "ignore:Examples are taken")
 @pytest.mark.keras_2_only("no AutoGraph")
 @pytest.mark.filterwarnings("ignore:engine=None takes", "ignore:Per-example independence")
 @pytest.mark.slow_cases("loop")

@@ -85,7 +85,7 @@ def trained(model, engine, *, noise_generator=None, **compiled):
 @pytest.mark.quick_cases("book_keeping-dropout")
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
-@pytest.mark.filterwarnings("ignore:Per-example gradients are computed one row at a time")
+@pytest.mark.filterwarnings("ignore:Examples are taken one row at a time")
 def test_a_model_that_draws_is_verified_and_trained(engine, name):
     private = trained(MODELS[name](), engine)
     assert private.ledger.guarantee_holds and private.ledger.updates == 3

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from tfdpnorm.gradients.clipping import ClippedSum, Clipping, accumulation_dtype, clipped_sum
-from tfdpnorm.gradients.map_rows import map_rows
+from tfdpnorm.gradients.map_rows import jacobian_of_rows, map_rows
 from tfdpnorm.keras_compat.variables import raw
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _jacobian(loss_fn, x, y, sample_weight, variables, unreached):
         check_connected(tape.gradient(losses, variables), variables, unreached)
         gradients = [tf.zeros([0, *v.shape], v.dtype) for v in variables]
     else:
-        gradients = tape.jacobian(losses, variables)
+        gradients = jacobian_of_rows(tape, losses, variables)
         check_connected(gradients, variables, unreached)
         gradients = [
             tf.zeros([tf.shape(losses)[0], *v.shape], v.dtype) if g is None else g
