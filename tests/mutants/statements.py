@@ -17,6 +17,14 @@ STATEMENT_TESTS = (
 
 MUTANTS = (
     fault(
+        "closed-file-said-to-be-whole",
+        "tfdpnorm/privacy/ledger.py",
+        "copy.is_as_in_file = copy.state is self.state",
+        "copy.is_as_in_file = True",
+        "The file of a ledger is said to give the figures of weights that were replaced later.",
+        ("tests/privacy/test_statement_of_weights.py",),
+    ),
+    fault(
         "unconfirmed-weights-guaranteed-in-json",
         "tfdpnorm/privacy/ledger.py",
         "return None if holds and self.state.has_weights_of_unknown_runs else holds",

@@ -5,8 +5,15 @@ import pytest
 from tests.each import each
 from tests.privacy.statement_doubles import ledger_of
 from tests.statements import summary
-from tfdpnorm.privacy import Declaration, privacy_statement
+from tfdpnorm.privacy import (
+    Declaration,
+    create_ledger,
+    make_plan,
+    privacy_statement,
+    read_ledger,
+)
 from tfdpnorm.privacy.caveats import caveat
+from tfdpnorm.privacy.statement import _NOT_IN_FILE, how_to_check
 from tfdpnorm.privacy.statement_as_json import statement_json
 
 _ELSEWHERE = "Unconfirmed: where the weights come from"
@@ -87,3 +94,20 @@ def test_who_is_in_one_of_two_runs_keeps_its_epsilon(unit, whom):
     said = caveat("private_run", unit=unit, **fields).sentence
     assert f"{whom} used in only one of the two runs keeps the epsilon and the delta of" in said
     assert said.index("keeps the epsilon") < said.index("the two epsilons add up")
+
+
+def test_a_statement_says_what_its_closed_ledger_file_lacks(tmp_path):
+    plan = make_plan(
+        num_examples=60,
+        expected_batch_size=6,
+        steps=4,
+        l2_norm_clip=1.0,
+        noise_multiplier=1.0,
+        delta=1e-5,
+    )
+    ledger = create_ledger(tmp_path / "ledger.jsonl", plan)
+    ledger.close()
+    known = caveat("weights_replaced", position=0, interventions=1)
+    assert _NOT_IN_FILE in how_to_check(ledger.with_caveats([known]))
+    for same in (ledger, ledger.with_caveats([]), read_ledger(tmp_path / "ledger.jsonl")):
+        assert _NOT_IN_FILE not in how_to_check(same)

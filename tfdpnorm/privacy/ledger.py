@@ -58,6 +58,7 @@ class PrivacyLedger:
         self.run_id = uuid.uuid4().hex[:12]
         self.software = software()
         self.file = self._stated_file = None
+        self.is_as_in_file = True  # False where a report knows more than the file, which is closed
         self._must_resume = False
 
     @property
@@ -179,6 +180,7 @@ class PrivacyLedger:
         copy._stated_file = self.stated_file
         for each in caveats:
             copy.record(each)
+        copy.is_as_in_file = copy.state is self.state
         return copy
 
 

@@ -33,6 +33,10 @@ CANNOT_SHOW = (
     "A ledger cannot show whether later lines are missing: compare this number of lines and the "
     "SHA-256 with the statement that the run itself gave."
 )
+_NOT_IN_FILE = (
+    " It was closed before the weights were replaced, so that what it prints lacks the remarks on "
+    "them."
+)
 _FROM_ELSEWHERE = "Unconfirmed: where the weights come from"
 _OF_ANOTHER_RUN = "Not included: what another run spent on these weights"
 _CHOSEN = (
@@ -202,10 +206,12 @@ def how_to_check(ledger):
             "from which anyone can recompute the figures."
         )
     lines, _ = file.tail
+    more = "" if ledger.is_as_in_file else _NOT_IN_FILE
     return (
         f"How to check it: tfdpnorm-epsilon --ledger={os.path.basename(file.path)} recomputes "
         "these figures from the ledger, the record of the privacy budget spent: a file whose first "
         f"{lines} lines have the SHA-256 {file.sha256}. {CANNOT_SHOW}"
+        f"{more}"
     )
 
 
