@@ -101,7 +101,7 @@ def test_a_file_that_could_not_be_loaded_again_is_not_written(make, batch_norm, 
     with pytest.warns(
         UserWarning, match=r"private.save\(\) will raise an error for this model.*save_weights"
     ):
-        private = private_with(model, convert=batch_norm, validate="probe", **public)
+        private = private_with(model, convert=batch_norm, **public)
     private.compile("sgd", "mse")
     checkpoint = keras.callbacks.ModelCheckpoint(str(tmp_path / "best.keras"))
     with pytest.raises(ValueError, match="The model cannot be saved by a ModelCheckpoint"):
@@ -148,7 +148,7 @@ def test_models_that_load_again_are_saved_without_warnings(ending, tmp_path):
     """By its averages, a normalisation has the weights of the one that the config makes."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
-        private = private_with(moved(functional()), convert="frozen", validate="probe")
+        private = private_with(moved(functional()), convert="frozen")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of HDF5
         private.save(tmp_path / f"model.{ending}")

@@ -11,11 +11,6 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from tests.independence.checked import (
-    checked_augmentation,
-    checked_loss,
-    checked_model,
-)
 from tests.independence.verification import coupled_models as coupled
 from tfdpnorm import independence
 from tfdpnorm.independence.outputs import prove
@@ -45,17 +40,6 @@ class Fault(NamedTuple):
     rows: int = 8
     views: int = 1
     is_sound_now: bool = False
-
-
-def at_random(fault):
-    """What the randomized check makes of a fault: "found", "not run" or "missed"."""
-    if fault.subject == "model":
-        checked = checked_model(fault.make(), fault.rows)
-    elif fault.subject == "loss":
-        checked = checked_loss(fault.make, WIDTH, labels=True, count=fault.rows)
-    else:
-        checked = checked_augmentation(fault.make, count=fault.rows)
-    return "found" if checked.found else "not run" if checked.not_run else "missed"
 
 
 def proved(fault):

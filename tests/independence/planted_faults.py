@@ -1,7 +1,4 @@
-"""Faults to plant: models, losses and augmentations without per-example independence.
-
-`python -m tests.independence.planted_faults` plants them all and says what stops each.
-"""
+"""Faults to plant: models, losses and augmentations without per-example independence."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,20 +6,19 @@ from typing import NamedTuple
 import tensorflow as tf
 from tensorflow import keras
 
-from tests.independence.checked import (
-    CLASSES,
-    FEATURES,
-    checked_augmentation,
-    checked_loss,
-    checked_model,
-    specs_of,
-)
 from tfdpnorm import independence
+from tfdpnorm.independence.examples import input_specs
 from tfdpnorm.independence.known_layers import known_faults
 from tfdpnorm.independence.outputs import prove
 from tfdpnorm.keras_compat.variables import KERAS_3
 
-P = 8
+P, FEATURES, CLASSES = 8, 5, 3
+
+
+def specs_of(model):
+    """The specs that a model takes; of [None, FEATURES] for one that Keras 3 keeps no specs of."""
+    specs = input_specs(model)
+    return tf.TensorSpec([None, FEATURES]) if specs is None else specs
 
 
 class Fault(NamedTuple):
@@ -70,15 +66,6 @@ def stopped(fault):
     except ValueError as error:  # by the engine
         return str(error)
     return proof.obstacle
-
-
-def checked_at_random(fault):
-    """What the randomized check makes of a fault, a `Checked`."""
-    if fault.subject == "augmentation":
-        return checked_augmentation(fault.make)
-    if fault.subject == "loss":
-        return checked_loss(fault.make, labels=fault.labels)
-    return checked_model(fault.make())
 
 
 def _in_a_model(where=None, is_constant=False):
@@ -518,11 +505,3 @@ def rolled_rows(x):
 @_as_an_augmentation()
 def scaled_by_the_batch_s_maximum(x):
     return x / tf.reduce_max(tf.abs(x))
-
-
-if __name__ == "__main__":
-    for name, fault in FAULTS.items():
-        found = checked_at_random(fault)
-        at_random = "found at random" if found.found else found.not_run or "not found at random"
-        print(f"{name:45}{'constant' if fault.is_constant else 'stopped':9}{at_random}")
-        print(f"    {stopped(fault)}")

@@ -47,7 +47,7 @@ def test_random_layers_repeat_themselves_for_a_while(fails):
     source = layer.seed_generator if KERAS_3 else layer._random_generator
     before = dict(vars(source))
     try:
-        with layers.repeating([layer, keras.layers.Dense(2)], "seed"):
+        with layers.repeating([layer, keras.layers.Dense(2)]):
             one, other = (layer(X, training=True).numpy() for _ in range(2))
             np.testing.assert_array_equal(one, other)
             if fails:

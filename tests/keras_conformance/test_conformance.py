@@ -29,7 +29,7 @@ def test_a_private_model_is_as_plain_keras_or_rejected(case, tmp_path):
         return
     assert found.refusal is not None
     assert re.search(case.refused, found.refusal)
-    # One line, or one for each fault that a probe found, each with its remedy.
+    # One line, or one for each fault that was found, each with its remedy.
     assert all(re.match(r"[A-Z].*[.:] [A-Z].*", line) for line in found.refusal.splitlines())
 
 

@@ -135,14 +135,6 @@ MUTANTS = (
         STATEMENT_TESTS,
     ),
     fault(
-        "independence-tried-called-verified",
-        _STATEMENT,
-        'verified = known & _VERIFIED and "randomized_check_only" not in known',
-        "verified = known & _VERIFIED",
-        "Independence that was tried at random, for a part, is said to be verified.",
-        STATEMENT_TESTS,
-    ),
-    fault(
         "sampled-persons-called-examples",
         "tfdpnorm/privacy/words.py",
         "return UNITS[ledger.unit]",

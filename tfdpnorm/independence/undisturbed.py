@@ -1,4 +1,4 @@
-"""Layers that are run for a probe, and are afterwards as they were."""
+"""Layers that are run on a trial, and are afterwards as they were."""
 
 import contextlib
 import random
@@ -9,9 +9,6 @@ from tensorflow import keras
 from tfdpnorm.keras_compat.graphs import unoptimized
 from tfdpnorm.keras_compat.layers import losses_put_back, repeating
 from tfdpnorm.keras_compat.models import sublayers
-
-# Of the variables that random layers take their seeds from.
-SEED_NAME = "seed_of_a_probe"
 
 
 @contextlib.contextmanager
@@ -32,7 +29,7 @@ def undisturbed(*layers):
     ]
     python, numpy = random.getstate(), np.random.get_state()
     try:
-        with losses_put_back(found), repeating(found, SEED_NAME), unoptimized():
+        with losses_put_back(found), repeating(found), unoptimized():
             yield
     finally:
         random.setstate(python)

@@ -189,16 +189,14 @@ def with_keras_mask(tensor, mask):
 
 
 @contextlib.contextmanager
-def repeating(layers, seed_name):
+def repeating(layers):
     """Context in which random layers draw the same numbers at every call.
 
     Args:
         layers: Keras layers, random or not.
-        seed_name: Name of the variables that the layers take their seeds from, by which a graph
-            that reads them is recognised.
     """
     if KERAS_3:
-        with _repeating_seeds(layers, seed_name):
+        with _repeating_seeds(layers):
             yield
         return
     sources = _keras_sources(layers)
@@ -209,7 +207,7 @@ def repeating(layers, seed_name):
             vars(source).update(
                 # Stateless: the iterations of a loop could draw from a stream in any order.
                 _rng_type=source.RNG_STATELESS,
-                _seed=tf.Variable(number, trainable=False, name=seed_name),
+                _seed=tf.Variable(number, trainable=False),
                 _built=True,
             )
         yield
@@ -220,11 +218,11 @@ def repeating(layers, seed_name):
 
 
 @contextlib.contextmanager
-def _repeating_seeds(layers, seed_name):
+def _repeating_seeds(layers):
     """As `repeating`: each generator of seeds gives one seed, whose words are in a variable."""
     with contextlib.ExitStack() as stack:
         for number, source in enumerate(_seed_generators(layers)):
-            seed = tf.Variable([number, 0], dtype=tf.int32, trainable=False, name=seed_name)
+            seed = tf.Variable([number, 0], dtype=tf.int32, trainable=False)
 
             def constant(ordered=True, seed=seed, source=source):
                 del ordered

@@ -133,11 +133,6 @@ _WORDS = {
         "that example alone, and that the model that computes them was not trained on private "
         "data.",
     ),
-    "randomized_check_only": (
-        NOT_COVERED,
-        "Per-example independence beyond the cases that the randomized check tried. This guarantee "
-        "relies on that check: {why}.",
-    ),
     "not_verified": (
         NO_GUARANTEE,
         "per-example independence, which clipping requires, was not verified: {why}",

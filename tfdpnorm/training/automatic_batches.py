@@ -226,7 +226,7 @@ def _settled_megabytes():
 def _synthetic_lot(specs, rows, bound):
     """`Lot` of tensors [1, rows, ...] like `specs` [None, ..., ...]: a few rows, repeated."""
     flat = tf.nest.map_structure(lambda s: tf.TensorSpec([None, *s.shape[2:]], s.dtype), specs.x)
-    few = synthetic_examples(flat, _DIFFERENT_ROWS, bound=bound).base
+    few = synthetic_examples(flat, _DIFFERENT_ROWS, bound)
     chosen = tf.range(rows)[tf.newaxis] % _DIFFERENT_ROWS
     ones = tf.ones([1, rows])
     weights = tf.ones([1, rows, *specs.sample_weight.shape[2:]])

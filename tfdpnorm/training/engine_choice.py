@@ -173,7 +173,7 @@ def rehearse(model, parts, plan, *, physical_batch_size, validate, replicas):
             which was asked for, can train the model.
     """
     engine = parts.engine
-    examined = validate is not False and parts.streams.mode != "lot"
+    examined = validate and parts.streams.mode != "lot"
     if not examined or engine.now.of_tensorflow_privacy:
         return
     if engine.now.runs_rows_apart:
@@ -184,7 +184,7 @@ def rehearse(model, parts, plan, *, physical_batch_size, validate, replicas):
     specs = lot_specs(model, rows, parts.views.rows_per_person)
     if specs is None:
         return
-    refused = _refused(model, parts, plan, specs, validate)
+    refused = _refused(model, parts, plan, specs)
     if refused is not None:
         engine.check_rows_can_be_apart()
         raise refused from None
@@ -227,7 +227,7 @@ def lot_specs(model, rows, per_person=None):
     return Lot(tf.nest.map_structure(of_lot, specs), vector, vector, mask)
 
 
-def _refused(model, parts, plan, specs, validate):
+def _refused(model, parts, plan, specs):
     """The ValueError of a step that is rejected; None if it passes.
 
     Also None for errors that are not this library's: those of the model's own code are shown best
@@ -235,7 +235,7 @@ def _refused(model, parts, plan, specs, validate):
     """
     engine = parts.engine
     gradients = rehearsed_update(
-        model, parts, plan, lambda proof, _: check_proof(proof, engine.now, validate)
+        model, parts, plan, lambda proof, _: check_proof(proof, engine.now)
     )
 
     def step(lot):

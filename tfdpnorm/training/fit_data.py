@@ -144,8 +144,8 @@ def is_sampled_by_this_library(batches):
 def prepared_lots(private, batches, noise, loss):
     """Returns the dataset of batches, after all that must be known of it before the first update.
 
-    Makes the randomized check if one was asked for, and the variables of optimizer and metrics: a
-    training step that makes any in its trace is traced twice.
+    Makes the variables of optimizer and metrics: a training step that makes any in its trace is
+    traced twice.
 
     Args:
         private: `PrivateModel`, compiled.
@@ -154,7 +154,7 @@ def prepared_lots(private, batches, noise, loss):
         loss: Its `PerExampleLoss`.
 
     Raises:
-        ValueError: without targets, or if one row changes the gradient of another.
+        ValueError: without targets.
     """
     outputs, expected, names = outputs_of(private.model), [], private.output_names
     if isinstance(symbolic_outputs(private.model), dict):
@@ -171,8 +171,7 @@ def prepared_lots(private, batches, noise, loss):
         )
     if batches.examples.is_read_on_demand and any(e is not None for e in expected):
         lots = lots.map(lambda lot: _without_wrong_labels(lot, expected, names))
-    x, y = row_specs(lots)
-    private.independence_checks.check_at_random(loss, x, y)
+    _, y = row_specs(lots)
     # Other models may still make weights, and their outputs are not known.
     if is_functional(private.model):
         make_optimizer_variables(private.optimizer, private.model.trainable_variables)

@@ -89,7 +89,7 @@ def make_private(
     noise_generator: str | None = None,
     insecure_seed: int | None = None,
     run_dir: RunDir | str | os.PathLike | None = None,
-    validate: bool | str = True,
+    validate: bool = True,
     convert: str | Mapping[str, Any] | None = None,
     strategy: tf.distribute.Strategy | None = None,
     most_rows_per_person: int | None = None,
@@ -138,11 +138,8 @@ def make_private(
             that it holds. None keeps both in memory.
         validate: How per-example independence is ensured. True: before the first update it is
             verified from the graph of the step, for engine "book_keeping", or holds by
-            construction, for "per_example". Models that cannot be verified are rejected. "probe":
-            before the first update the model, its loss and its augmentation are run on a few
-            synthetic examples, to see whether one changes the results of another; this
-            randomized check has to finish and to find nothing, and the statement says where
-            the verification stopped. False: no check is made, and no guarantee holds.
+            construction, for "per_example". Models that cannot be verified are rejected. False: no
+            check is made, and no guarantee holds.
         convert: For a model with ordinary batch normalisation: "public_batch", "group", "layer" or
             "frozen", or a dict of arguments of `tfdpnorm.convert_model`. The copy that is trained
             is the `model` of the result, and its `conversion` reports the changes.
@@ -206,7 +203,7 @@ def make_private(
     model, conversion = _converted(model, convert, public)
     _check_is_trainable_here(model)
     complete_build(model)
-    check_known_layers(model, will_be_proved=validate is True, conversion=conversion)
+    check_known_layers(model, will_be_proved=validate, conversion=conversion)
     suggestion = None
     if plan is None:
         suggestion = suggest(
@@ -347,8 +344,8 @@ def _check_settings(insecure_seed, physical_batch_size, validate, most_rows_per_
     ):
         if value is not None:
             arguments.integer(name, value, at_least=least, remedy=remedy, wrong_type=ValueError)
-    if not isinstance(validate, bool) and not (isinstance(validate, str) and validate == "probe"):
-        raise arguments.refusal("validate", 'to be True, "probe" or False', validate)
+    if not isinstance(validate, bool):
+        raise arguments.refusal("validate", "to be True or False", validate)
 
 
 def _is_auto(physical_batch_size):

@@ -123,7 +123,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         update: Update,
         noise: GaussianNoise,
         physical_batch_size: int | None,
-        validate: bool | str,
+        validate: bool,
         resumption: Resumption | WithoutRunFolder,
         replicas: Replicas,
     ) -> None:
@@ -134,9 +134,9 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         self.ledger = ledger
         self.plan = ledger.plan
         self.slots = slots_of_plan(self.plan, physical_batch_size, replicas.count)
-        # What probes and audits run at: the size that trains, which may be a little smaller.
+        # What audits run at: the size that trains, which may be a little smaller.
         self.physical_batch_size = None if physical_batch_size is None else self.slots.rows
-        self.independence_checks = IndependenceChecks(self, update.views, update.engine, validate)
+        self.independence_checks = IndependenceChecks(self, update.engine, validate)
         self._streams = streams
         self._update = update
         self._noise = noise
@@ -225,7 +225,6 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         self.optimizer_settings = optimizer_settings(optimizer)
         self._names_of_metrics = names_of_metrics
         self.session.compiled()
-        self.independence_checks.forget()
         self._update.compile(optimizer, self._per_example_loss, self.independence_checks.judge)
         super().compile(
             optimizer=optimizer, loss=loss, loss_weights=loss_weights, metrics=metrics, **kwargs

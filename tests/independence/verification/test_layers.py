@@ -5,7 +5,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tests.each import each
-from tests.independence.checked import specs_of
+from tests.independence.planted_faults import specs_of
 from tests.independence.sound_models import SOUND
 from tfdpnorm.independence.book_keeping import prove_training
 

@@ -26,14 +26,11 @@ def numbers_checked():
     tf.debugging.disable_check_numerics()
 
 
-@pytest.mark.parametrize("validate", [True, "probe"])
 @pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
-def test_checks_of_numbers_stop_no_training(
-    numbers_checked, private, data, cross_entropy, engine, validate
-):
+def test_checks_of_numbers_stop_no_training(numbers_checked, private, data, cross_entropy, engine):
     x, y = data
     x = np.where(np.arange(len(x))[:, None] == 3, np.float32(3e38), x)  # twice that is infinite
-    trained = private(network(), engine=engine, validate=validate)
+    trained = private(network(), engine=engine)
     trained.compile("sgd", cross_entropy)
     with pytest.warns(UserWarning, match="enable_check_numerics.* are off while fit"):
         trained.fit(x, y, verbose=0)

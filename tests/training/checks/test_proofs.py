@@ -9,6 +9,7 @@ from tensorflow import keras
 
 from tests.independence.verification.coupled_models import P, around, position_embedding
 from tests.private_of import private_of
+from tfdpnorm import PrivacyError
 from tfdpnorm.data import Lot
 
 layers = keras.layers
@@ -121,11 +122,10 @@ def test_views_of_positions_are_verified():
     assert moved(private, P // 2) <= 1 + 1e-5
 
 
-@pytest.mark.parametrize("validate", [True, "probe"])
-def test_positions_that_are_not_added_are_rejected(validate):
+def test_positions_that_are_not_added_are_rejected():
     model = keras.Sequential([keras.Input((4,)), layers.Dense(4), Queries(), layers.Dense(3)])
     with pytest.raises(ValueError, match='engine="per_example"'):
-        made(model, validate=validate, engine="book_keeping")
+        made(model, engine="book_keeping")
     assert "computed by itself" in fitted(made(model, engine="per_example"))
 
 
@@ -167,8 +167,6 @@ def test_the_rejection_names_operation_layer_and_remedy():
     assert message.startswith("Per-example independence of the model, the loss and the augmen")
     assert "Mean '" in message and coupling.name in message
     assert 'engine="per_example"' in message
-    # It knows that examples meet there.
-    assert 'validate="probe"' not in message
     assert "in user code" not in message
 
 
@@ -179,12 +177,9 @@ def without_rule():
     )
 
 
-def test_randomized_check_alone_needs_validate_probe():
-    with pytest.raises(ValueError, match='^Per-example independence .* validate="probe"'):
+def test_operations_without_a_rule_are_rejected():
+    with pytest.raises(PrivacyError, match="coupling"):
         made(without_rule(), engine="book_keeping")
-    statement = fitted(made(without_rule(), validate="probe"))
-    assert "This guarantee relies on that check: the verification stopped at" in statement
-    assert "coupling" in statement and "verified from" not in statement
 
 
 @pytest.mark.slow
@@ -198,8 +193,6 @@ def test_engines_that_run_rows_apart_say_so():
 def test_engines_of_tensorflow_privacy_are_not_verified():
     statement = fitted(made(around(), engine="tfp_model"))
     assert statement.startswith("NO GUARANTEE") and "of TensorFlow Privacy are not" in statement
-    statement = fitted(made(around(), engine="tfp_model", validate="probe"))
-    assert "This guarantee relies on that check: sums by the engine 'tfp_model'" in statement
 
 
 class Remembers(layers.Layer):
@@ -231,18 +224,17 @@ def test_switched_off_checks_leave_no_guarantee():
     assert "proved" not in statement
 
 
-@pytest.mark.parametrize("validate", [1, None, "proof", "True"])
+@pytest.mark.parametrize("validate", [1, None, "probe", "True"])
 def test_other_ways_to_validate_are_rejected(validate):
-    with pytest.raises(ValueError, match='Expected validate to be True, "probe" or False'):
+    with pytest.raises(ValueError, match="validate"):
         made(around(), validate=validate)
 
 
-@pytest.mark.quick_cases("compile-True-book_keeping", "attribute-probe-per_example")
+@pytest.mark.quick_cases("compile-book_keeping", "attribute-per_example")
 @pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
-@pytest.mark.parametrize("validate", [True, "probe"])
 @pytest.mark.parametrize("by", ["compile", "attribute"])
-def test_eager_steps_have_no_guarantee(by, validate, engine):
-    private = made(around(), validate=validate, engine=engine)
+def test_eager_steps_have_no_guarantee(by, engine):
+    private = made(around(), engine=engine)
     compiled(private, run_eagerly=by == "compile")
     if by == "attribute":
         private.run_eagerly = True

@@ -447,13 +447,6 @@ def test_averages_are_brought_back(compiled, data, tmp_path):
 # What is refused, and what is not
 
 
-@pytest.mark.slow
-def test_the_randomized_check_accepts_the_layer(compiled, data):
-    trained = compiled(image_network(), validate="probe", steps=1)
-    trained.fit(*data, verbose=0)
-    assert trained.independence_checks._checked == ([], None)
-
-
 def test_a_share_without_layers_is_rejected(build):
     with pytest.raises(ValueError, match="Expected a plan without statistics_budget_share"):
         make_private_with(build("sequential", "layer"), statistics_budget_share=0.5)

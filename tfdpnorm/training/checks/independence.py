@@ -12,20 +12,14 @@ import tensorflow as tf
 
 from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.gradients.refusals import refusal_of_coupling, refusal_of_engine
-from tfdpnorm.independence.examples import integer_bound, synthetic_examples
-from tfdpnorm.independence.randomized_check import Checked, randomized_check
 from tfdpnorm.keras_compat.graphs import captures_symbols
-from tfdpnorm.keras_compat.variables import trainable_variables
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.training.errors import own_words
 
 _SWITCHED_OFF = "its checks were switched off (validate=False)"
 _EAGER = "eager steps are not verified (run_eagerly=True, or tf.config.run_functions_eagerly(True))"
 _UNKNOWN_SIZE = "the number of rows of a batch was not known before the step"
-_STOPPED = "the verification stopped at {obstacle}"
 _FOREIGN = "sums by the engine {engine!r} of TensorFlow Privacy are not verified"
-_NOT_RUN = "no training data were given"
-_MOST_EXAMPLES = 16  # of a randomized check
 _KEPT = (
     "The model, its loss or its augmentation uses a tensor that an earlier call kept in an "
     "attribute or a list, and that belongs to the graph of that call. A model is called in several "
@@ -36,20 +30,15 @@ _REMEDY = (
     "over axis 0, and no state updates."
 )
 _PER_EXAMPLE = 'Or pass engine="per_example", which runs each example separately.'
-_PROBE_INSTEAD = (
-    'Or pass validate="probe" to rely on the randomized check alone; the statement then says so.'
-)
 
 
 class IndependenceChecks:
     """Decides, before the first update, whether a run has per-example independence.
 
-    A run keeps its guarantee in three cases, which the statement distinguishes:
+    A run keeps its guarantee in two cases, which the statement distinguishes:
 
     - the graph of the step was verified (engine "book_keeping");
-    - each example's gradient is computed by itself, and no state changes ("per_example");
-    - with validate="probe", a randomized check of the model, its augmentations and its loss ran
-      to its end, and found nothing.
+    - each example's gradient is computed by itself, and no state changes ("per_example").
 
     In every other case the step is rejected, or the ledger says NO GUARANTEE and why.
 
@@ -58,66 +47,20 @@ class IndependenceChecks:
 
     Args:
         private: `PrivateModel`.
-        views: `tfdpnorm.training.views.Views` of its rows.
         engine: `tfdpnorm.training.engine_choice.EngineInUse` of the clipped sums.
-        validate: True rejects a step that cannot be verified. "probe" continues with one if the
-            randomized check ran and found nothing. False does neither, and no guarantee holds.
+        validate: True rejects a step that cannot be verified. False does not, and no guarantee
+            holds.
     """
 
-    def __init__(self, private, views, engine, validate=True):
-        self._private, self._views, self._engine = private, views, engine
+    def __init__(self, private, engine, validate=True):
+        self._private, self._engine = private, engine
         self._validate = validate
         self._traced = None  # the last training function, and a weak reference to its iterator
-        self._checked = None  # what the randomized check has seen since `forget`
 
     @property
     def demand_a_proof(self):
         """Whether a step is only made if per-example independence is verified for it."""
-        return self._private.statistics != "lot" and self._validate is True
-
-    def check_at_random(self, loss, x, y):
-        """Makes the randomized check, with validate="probe", unless that was done since `forget`.
-
-        Args:
-            loss: Function (y, predictions) -> [rows].
-            x: Structure of `tf.TensorSpec` [None, ...].
-            y: Structure of `tf.TensorSpec` [None, ...].
-
-        Raises:
-            ValueError: listing what was found.
-        """
-        private, views = self._private, self._views
-        if self._validate != "probe" or private.statistics == "lot" or self._checked is not None:
-            return
-
-        def losses(both):
-            x, y = both
-            predictions = private.forward(views.as_rows(views(x)), training=True)
-            return views.mean(loss(views.repeated(y), predictions))
-
-        count = max(2, min(private.slots.rows, _MOST_EXAMPLES))
-        try:
-            examples = synthetic_examples(x, count, bound=integer_bound(private.model))
-            examples = examples.joined_with(synthetic_examples(y, count, labels=True, seed=1))
-        except ValueError as error:
-            self._checked = Checked([], str(error).rstrip("."))
-            return
-        checked = randomized_check(
-            losses,
-            examples,
-            variables=lambda: trainable_variables(private.model),
-            layers=(private.model, *views.augmentations),
-        )
-        if checked.found:
-            raise PrivacyError(
-                "Expected a model, a loss and an augmentation without interaction between "
-                f"examples, got {'; '.join(checked.found)}. {_REMEDY}"
-            )
-        self._checked = checked
-
-    def forget(self):
-        """Forgets what was checked of another loss, and of layers that were frozen or unfrozen."""
-        self._checked = None
+        return self._private.statistics != "lot" and self._validate
 
     def trace(self, train_function, iterator):
         """Traces the training function of Keras, unless it was traced for this iterator.
@@ -160,34 +103,20 @@ class IndependenceChecks:
         if self._private.statistics == "lot":
             return False
         ledger, engine = self._private.ledger, self._engine.now
-        if self._validate is False:
+        if not self._validate:
             self._void(_SWITCHED_OFF)
             return proof is not None and not proof.holds
-        stopped = check_proof(proof, engine, self._validate)
-        if stopped:
-            self._rest_on_probe(_STOPPED.format(obstacle=proof.obstacle))
-        elif proof is None:
-            self._rest_on_probe(_UNKNOWN_SIZE)
+        check_proof(proof, engine)
+        if proof is None:
+            self._void(_UNKNOWN_SIZE)
         elif engine.one_pass:
             of_slot = self._private.plan.most_per_person or 1
             ledger.record(caveat("verified_from_graph", rows=rows * of_slot))
         elif engine.runs_rows_apart:
             ledger.record(caveat("computed_per_example", engine=engine.name))
         else:
-            self._rest_on_probe(_FOREIGN.format(engine=engine.name))
-        return stopped
-
-    def _rest_on_probe(self, why):
-        if self._validate != "probe":
-            # Where no guarantee can be had anyway, this would not give one.
-            helps = self._private.ledger.guarantee_holds
-            remedy = '; only validate="probe" continues with the randomized check alone'
-            self._void(f"{why}{remedy if helps else ''}")
-        elif self._checked is None or self._checked.not_run:
-            not_run = _NOT_RUN if self._checked is None else self._checked.not_run
-            self._void(f"{why}, and the randomized check did not finish: {not_run}")
-        else:
-            self._private.ledger.record(caveat("randomized_check_only", why=why))
+            self._void(_FOREIGN.format(engine=engine.name))
+        return False
 
     def _void(self, why):
         ledger, reason = self._private.ledger, caveat("not_verified", why=why)
@@ -219,21 +148,18 @@ def _in_its_own_words():
         raise cause from None
 
 
-def check_proof(proof, engine, validate):
-    """Returns whether a step may run unverified, and rejects it where it may not.
+def check_proof(proof, engine):
+    """Rejects a step for which per-example independence is not verified.
 
     Args:
         proof: `tfdpnorm.independence.Proof`; None where the shapes of a batch are not known.
         engine: `tfdpnorm.gradients.engines.registry.Engine`.
-        validate: True or "probe".
 
     Raises:
-        ValueError: with the remedy.
+        PrivacyError: with the remedy.
     """
-    stopped = proof is not None and not proof.holds
-    if stopped and validate is True:
+    if proof is not None and not proof.holds:
         raise _refusal_of(proof, engine)
-    return stopped
 
 
 def _refusal_of(proof, engine):
@@ -241,15 +167,13 @@ def _refusal_of(proof, engine):
     if proof.state_faults:
         return PrivacyError(
             f"Examples change state of the model: {proof.state_faults[0]}. This state would be "
-            f"released without noise, or affect later examples. Remove it. {_PROBE_INSTEAD}"
+            f"released without noise, or affect later examples. Remove it."
         )
-    # A randomized check would find what is known to be there, or miss it.
-    instead = "" if proof.couples else f" {_PROBE_INSTEAD}"
     if engine.runs_rows_apart:
         return PrivacyError(
             "Per-example independence of the augmentation, or of the statistics of rows, which "
             f"process the whole batch, cannot be verified: {proof.obstacle}. Write that part with "
-            f"operations that keep the examples separate.{instead}"
+            "operations that keep the examples separate."
         )
     what = (
         "Per-example independence of the model, the loss and the augmentation cannot be verified "
@@ -260,6 +184,6 @@ def _refusal_of(proof, engine):
     return refusal_of_engine(
         what,
         'Use engine="per_example", which runs each example by itself, or write that part with '
-        f"operations that keep the examples separate. {_PROBE_INSTEAD}",
+        "operations that keep the examples separate.",
         kind=PrivacyError,
     )
