@@ -214,7 +214,9 @@ def test_ids_that_only_look_missing_are_taken():
     assert Persons(np.array([255, 0], np.uint8), 1).count == 2
     assert Persons(np.array([2**64 - 2, 2**63], np.uint64), 1).count == 2
     texts = ["-2", "0", "Nancy", "nonesuch", "Nana", "n", "9", "99", "unknown 7", "Ö", "李"]
+    texts += ["\udcff"]  # of a name of a file that is not in UTF-8
     assert Persons(np.array(texts), 1).count == len(texts)
+    assert Persons(np.array([b"\xff", b"a"]), 1).count == 2
 
 
 def test_numbers_that_missing_ids_become_are_rejected():

@@ -35,7 +35,7 @@ MUTANTS = (
     fault(
         "words-for-missing-persons",
         "tfdpnorm/data/persons.py",
-        '    return re.sub(r"[\\W_]", "", text) in _MISSING\n',
+        '    return _PUNCTUATION.sub("", text) in _MISSING\n',
         "    return text in _MISSING\n",
         "All whose id is N/A or ? are protected as one person.",
         tests_in(_DATA, "test_missing_ids_are_rejected"),

@@ -15,6 +15,8 @@ _MISSING = frozenset(
     "|na|nan|nat|nil|none|null|missing|unknown|undefined|nodata|notavailable|notapplicable|1ind"
     "|1qnan".split("|")
 )
+# Not r"\W", which is also what names of files have that are not in the encoding of the system.
+_PUNCTUATION = re.compile(r"[\s!-/:-@\[-`{-~]")
 _MISSING_AS_WRITTEN = ("\\n", "#n/a n/a")  # in small letters
 # -1, -9, -99, ..., and what NaN, R's NA, and -1 become in an integer of 64 or 32 bits.
 _MISSING_NUMBERS = frozenset(
@@ -94,7 +96,8 @@ def _check_none_is_missing(values, counts):
         ValueError: with the number of these rows.
     """
     if values.dtype.kind in "US":
-        is_missing = [_means_missing(text) for text in values.astype(str).tolist()]
+        texts = np.char.decode(values, "latin-1") if values.dtype.kind == "S" else values
+        is_missing = [_means_missing(text) for text in texts.tolist()]
     else:
         info, missing = np.iinfo(values.dtype), _MISSING_NUMBERS
         if values.dtype.itemsize > 1:  # 255 may be the id of one of 256 persons
@@ -108,7 +111,7 @@ def _means_missing(text):
     text = text.strip().lower()
     if text in _MISSING_AS_WRITTEN or text.removesuffix(".0") in _AS_TEXTS:
         return True
-    return re.sub(r"[\W_]", "", text) in _MISSING
+    return _PUNCTUATION.sub("", text) in _MISSING
 
 
 def _warn_of_many_rows(counts, most):
