@@ -23,6 +23,7 @@ from tests.mutants import (
     statements,
     statistics,
     validation,
+    verifier,
     what_a_run_notices,
 )
 
@@ -35,6 +36,7 @@ _SUBJECTS = (
     one_release,
     persons,
     proofs,
+    verifier,
     accounting,
     statements,
     what_a_run_notices,
