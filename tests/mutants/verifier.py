@@ -12,6 +12,7 @@ _BOUNDS = ("tests/independence/verification/test_bounds.py",)
 _CONSTANTS = ("tests/independence/verification/test_constants.py",)
 _ELEMENTWISE = ("tests/independence/verification/test_elementwise_ops.py",)
 _PLAIN = ("tests/independence/verification/test_plain_graphs.py",)
+_CERTIFICATE = ("tests/independence/verification/test_certificate.py",)
 _INTO_OTHERS = "One example's values reach the gradients of others, and this is called verified."
 _STATE = "A variable that is released without noise gets what an example holds."
 
@@ -229,15 +230,7 @@ MUTANTS = (
         " and self.all_free(others) else None",
         " else None",
         _INTO_OTHERS,
-        _RULES,
-    ),
-    fault(
-        "single-rows-of-several",
-        f"{_FOLDER}/registry.py",
-        "            and rows.size(self.examples) == 1\n",
-        "",
-        _INTO_OTHERS,
-        (*_WALK, *_RULES),
+        _WALK,
     ),
     # Rules
     _rule(
@@ -463,5 +456,30 @@ MUTANTS = (
         "            False,\n        )",
         _STATE,
         _PLAIN,
+    ),
+    # Certificates
+    fault(
+        "certificates-hold-all-constants",
+        f"{_FOLDER}/certificate.py",
+        'op.attributes.get("value") if id(op) in self._read else None',
+        'op.attributes.get("value")',
+        "Labels that a graph holds as a constant are published with the certificate.",
+        _CERTIFICATE,
+    ),
+    fault(
+        "certificates-are-not-compared-with-the-ledger",
+        f"{_FOLDER}/command.py",
+        "    if sha256 not in (None, found):\n",
+        "    if False:\n",
+        "A certificate of another graph is taken for that of the run.",
+        _CERTIFICATE,
+    ),
+    fault(
+        "certificates-are-not-verified-again",
+        f"{_FOLDER}/command.py",
+        "    if not proof.holds:\n",
+        "    if False:\n",
+        "The program calls any graph verified.",
+        _CERTIFICATE,
     ),
 )

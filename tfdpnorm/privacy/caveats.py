@@ -126,6 +126,11 @@ _WORDS = {
         _INDEPENDENCE + "each example's gradient is computed by itself, by the engine {engine!r}, "
         "in a graph in which no example changes a variable.",
     ),
+    "certificate": (
+        ESTABLISHED,
+        "What was verified is in {file}, with the SHA-256 {sha256}. tfdpnorm-verify repeats the "
+        "verification from this file, without TensorFlow and without data.",
+    ),
     "one_release": (ESTABLISHED, _one_release),
     "given_features": (
         NOT_COVERED,

@@ -405,6 +405,13 @@ def test_memory_that_a_function_writes_in_place_is_never_known(made, x):
 # --- rows of an operation's inputs ---
 
 
+def test_other_inputs_have_to_be_free(made, x):
+    """Rules that look at the first input alone."""
+    others = made.input(ROWS, (P,), "int32")
+    for kind, attributes in (("BiasAdd", {}), ("Reshape", {}), ("OneHot", {"axis": -1})):
+        assert is_mixed(made.verdict(made.op(kind, x, others, **attributes)), kind)
+
+
 @each("examples, holds", [(1, True), (2, False)])
 def test_one_example_may_be_on_any_axis_of_one(examples, holds):
     """So it is in the gradient of a batch normalisation that has the examples for channels."""

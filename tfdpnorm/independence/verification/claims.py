@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tfdpnorm.independence.verification import rules
@@ -77,7 +77,13 @@ def verify(question: Question) -> Proof:
         if asked.gradient is not None and not claims[asked.gradient].holds:
             claims[i] = replace(claims[i], may_be_free=False)
     faults = tuple({fault.op_name: fault for fault in walk.faults}.values())
-    return Proof(tuple(claims), faults, len(question.graph.operations))
+    return Proof(
+        tuple(claims),
+        faults,
+        len(question.graph.operations),
+        question=question,
+        constants_read=frozenset(walk.constants.read),
+    )
 
 
 @dataclass(frozen=True)
@@ -126,12 +132,16 @@ class Proof:
         operations: How many operations the graph has, functions that it calls not counted.
         broadcast_layers: Tuple of layers that read no example and whose output is broadcast to all
             examples: the engine has to be told (see `tfdpnorm.gradients.book_keeping`).
+        question: The `Question` that was answered.
+        constants_read: The `Operation`s of the constants whose values that took.
     """
 
     claims: tuple
     state_faults: tuple = ()
     operations: int = 0
     broadcast_layers: tuple = ()
+    question: Question | None = field(default=None, compare=False, repr=False)
+    constants_read: frozenset = field(default=frozenset(), compare=False, repr=False)
 
     @property
     def holds(self) -> bool:

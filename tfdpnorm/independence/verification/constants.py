@@ -14,9 +14,11 @@ class Constants:
 
     Args:
         given: Dict from the id of a tensor, an input of the graph, to its value as an array.
+        read: Set that the operations of the constants that are asked for are added to.
     """
 
-    def __init__(self, given=()):
+    def __init__(self, given=(), read=None):
+        self.read = set() if read is None else read
         self._values = dict(given)
         self._waiting = set()
 
@@ -46,6 +48,7 @@ class Constants:
             fill = np.zeros if op.type == "ZerosLike" else np.ones
             return fill(tensor.shape, dtype)
         if op.type == "Const":
+            self.read.add(op)
             return op.attributes.get("value")
         fold = FOLDS.get(op.type)
         if fold is None:

@@ -101,7 +101,8 @@ class Walk:
         key = id(graph), tuple(verdicts), tuple(_key(c) for c in constants)
         if key not in self._memory:
             given = zip(graph.inputs, constants, strict=True)
-            known = Constants({id(t): c for t, c in given if c is not None})
+            values = {id(t): c for t, c in given if c is not None}
+            known = Constants(values, self.constants.read)
             path = f"{self.path}{op.name}/"
             inner = Walk(self.examples, self.faults, path, known, self._memory)
             found = inner.run(graph, verdicts)

@@ -5,13 +5,16 @@ It judges what is computed. Layers that are rejected by their names are in
 """
 
 import contextlib
+import os
 import warnings
 import weakref
 
 import tensorflow as tf
 
+from tfdpnorm import files
 from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.gradients.refusals import refusal_of_coupling, refusal_of_engine
+from tfdpnorm.independence.verification import certificate
 from tfdpnorm.keras_compat.graphs import captures_symbols
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.training.errors import own_words
@@ -107,6 +110,7 @@ class IndependenceChecks:
             self._void(_SWITCHED_OFF)
             return proof is not None and not proof.holds
         check_proof(proof, engine)
+        self._certify(proof)
         if proof is None:
             self._void(_UNKNOWN_SIZE)
         elif engine.one_pass:
@@ -117,6 +121,19 @@ class IndependenceChecks:
         else:
             self._void(_FOREIGN.format(engine=engine.name))
         return False
+
+    def _certify(self, proof):
+        """Keeps what was verified in the folder of the run, and its digest in the ledger.
+
+        Not for a trial of a search: the names of layers would tell how many trials there were.
+        """
+        ledger = self._private.ledger
+        if proof is None or ledger.file is None or ledger.state.search is not None:
+            return
+        data = certificate.encode(proof.question, proof.constants_read)
+        name = certificate.name_of(data)
+        files.write_whole(os.path.join(os.path.dirname(ledger.file.path), name), data)
+        ledger.record(caveat("certificate", file=name, sha256=certificate.digest(data)))
 
     def _void(self, why):
         ledger, reason = self._private.ledger, caveat("not_verified", why=why)
