@@ -103,11 +103,15 @@ def commands_page():
     lines = [
         "# Command lines",
         "",
-        "`tfdpnorm-epsilon` is installed with the package. The programs of `trainers` are run "
-        "from a checkout. This page is made from what they print with `--help`.",
+        "`tfdpnorm-epsilon` and `tfdpnorm-verify` are installed with the package. The programs "
+        "of `trainers` are run from a checkout. This page is made from what they print with "
+        "`--help`.",
         "",
     ]
-    called = {"tfdpnorm-epsilon": "tfdpnorm.privacy.command"}
+    called = {
+        "tfdpnorm-epsilon": "tfdpnorm.privacy.command",
+        "tfdpnorm-verify": "tfdpnorm.independence.verification.command",
+    }
     called |= {f"python -m trainers.{name}": f"trainers.{name}" for name in programs()}
     for command, module in called.items():
         lines += [f"## {command}", "", "```text", help_of(module), "```", ""]

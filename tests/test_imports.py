@@ -86,6 +86,7 @@ NEEDLESS = ["tensorflow_datasets", "keras_tuner", "matplotlib"]
 HEAVY = ["tensorflow", "keras", "scipy", "dp_accounting", *NEEDLESS]
 PROGRAMS = [
     "tfdpnorm.privacy.command",
+    "tfdpnorm.independence.verification.command",
     *(
         f"trainers.{path.stem}"
         for path in sorted((ROOT / "trainers").glob("*.py"))

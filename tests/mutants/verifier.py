@@ -8,6 +8,7 @@ _RULES = tests_in(
     "tests/independence/verification/test_rules.py",
     "test_the_verdict_is_the_expected_one_and_cannot_be_refuted",
 )
+_BY_HAND = ("tests/independence/verification/test_rules_by_hand.py",)
 _BOUNDS = ("tests/independence/verification/test_bounds.py",)
 _CONSTANTS = ("tests/independence/verification/test_constants.py",)
 _ELEMENTWISE = ("tests/independence/verification/test_elementwise_ops.py",)
@@ -285,24 +286,28 @@ MUTANTS = (
         "images",
         "    if not node.all_free(others):\n",
         "    if False:\n",
+        _BY_HAND,
     ),
     _rule(
         "filters-summed-over-examples",
         "images",
         '    return node.meeting("sums over all examples")\n',
         "    return node.rows[0][1]\n",
+        _BY_HAND,
     ),
     _rule(
         "lists-of-the-examples",
         "lists",
         '    if rows is None or rows.axis == 0:\n        return node.mixed("makes a list of the',
         '    if rows is None:\n        return node.mixed("makes a list of the',
+        _BY_HAND,
     ),
     _rule(
         "places-in-lists-by-examples",
         "lists",
         "    if element is None or not node.all_free([1, 2]):\n",
         "    if element is None:\n",
+        _BY_HAND,
     ),
     _rule(
         "stacked-lists-keep-their-axis",
@@ -313,8 +318,9 @@ MUTANTS = (
     _rule(
         "rows-gathered-by-examples",
         "lookups",
-        "isinstance(indices, Rows) and indices.axis >= batch_axes:",
-        "False:",
+        "!= 1:\n        return node.mixed(_BY_EXAMPLES)\n    return found.pop()\n",
+        "< 1:\n        return node.mixed(_BY_EXAMPLES)\n    return found.pop()\n",
+        _BY_HAND,
     ),
     _rule(
         "examples-gathered-by-index",

@@ -72,8 +72,8 @@ class RunFolder:
     """Opens the folder of a run, and keeps it.
 
     What is in it: `ledger.jsonl` (see `tfdpnorm.privacy.journal`), `checkpoint-<updates>/` folders,
-    of which the last two are kept, and at the end the privacy statement. A checkpoint appears whole
-    or not at all. No secret is in it.
+    of which the last two are kept, `verified-*.json.gz`, which `tfdpnorm-verify` reads, and at the
+    end the privacy statement. A checkpoint appears whole or not at all. No secret is in it.
 
     A resumed run continues from its last whole checkpoint, with new noise and new batches. The
     updates that the ledger counts beyond the checkpoint are lost, and stay spent.

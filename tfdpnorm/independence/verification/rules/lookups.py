@@ -36,8 +36,6 @@ def gathered(node, axis, batch_axes):
         found.add(indices if own < batch_axes else indices.at(own + axis - batch_axes))
     if len(found) != 1:
         return node.mixed(_BY_EXAMPLES)
-    if isinstance(params, Rows) and isinstance(indices, Rows) and indices.axis >= batch_axes:
-        return node.mixed(_BY_EXAMPLES)
     return found.pop()
 
 
