@@ -237,12 +237,20 @@ MUTANTS = (
     fault(
         "own-code-of-sources-unsaid",
         "tfdpnorm/training/fit_data.py",
-        "    if batches.examples.reads_own_code:\n",
+        "    if of_sequence or batches.examples.reads_own_code:\n",
         "    if False:\n",
         "The statement does not say that code of the user's may mix examples.",
         tests_in(
             "tests/training/test_sources.py", "test_the_statement_says_what_is_presumed_of_own_code"
         ),
+    ),
+    fault(
+        "own-code-of-sequences-unsaid",
+        "tfdpnorm/training/fit_data.py",
+        "    if of_sequence or batches.examples.reads_own_code:\n",
+        "    if batches.examples.reads_own_code:\n",
+        "Items that a Sequence normalises by their batch are called verified, and that is all.",
+        tests_in("tests/training/test_keras_inputs.py", "test_rows_of_a_sequence_are_sampled"),
     ),
     fault(
         "rows-of-sources-not-compared",

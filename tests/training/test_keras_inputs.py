@@ -8,6 +8,7 @@ from tensorflow import keras
 
 from tfdpnorm.data.arrays import row_bytes
 from tfdpnorm.keras_compat.variables import KERAS_3
+from tfdpnorm.privacy.caveats import caveat
 
 layers = keras.layers
 N = 40
@@ -205,6 +206,8 @@ def test_rows_of_a_sequence_are_sampled(private):
     with pytest.warns(UserWarning, match="4 items of Batches are read once.*40 rows are Poisson"):
         trained.fit(Batches(), epochs=1, verbose=0)
     assert trained.ledger.guarantee_holds and trained.ledger.updates == 4
+    # It may have made items of several examples, as by their mean.
+    assert caveat("source_of_own_code") in trained.ledger.state.caveats
 
 
 def test_a_sequence_that_changes_voids_the_guarantee(private):

@@ -80,6 +80,11 @@ def test_the_statement_says_what_is_presumed_of_own_code(tmp_path):
     assert presumed in fitted(Source(X, Y))[0].privacy_statement()
     assert presumed not in fitted(in_file, Y)[0].privacy_statement()
 
+    class Own(np.memmap):
+        """Normalises by whatever it likes."""
+
+    assert presumed in fitted(in_file.view(Own), Y)[0].privacy_statement()
+
 
 def spoilt(what):
     x, y, w = X.copy(), Y.copy(), np.ones(N, np.float32)

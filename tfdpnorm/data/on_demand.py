@@ -17,7 +17,7 @@ from tfdpnorm.data.readers import (
     parts_of_example,
     structured,
 )
-from tfdpnorm.data.sources import MappedSource
+from tfdpnorm.data.sources import MappedSource, is_of_known_library, is_unread
 
 # Examples of a block, where all of them are passed through.
 _BLOCK = 256
@@ -119,8 +119,9 @@ def source_on_demand(source):
 
 def columns_on_demand(x, y, sample_weight):
     """Returns the `ExamplesOnDemand` of arrays [N, ...], some of which are in files."""
-    read = _Stacked(Columns(x, y, sample_weight))
-    return ExamplesOnDemand(read, tf.nest.flatten((x, y, sample_weight)), reads_own_code=False)
+    read, origin = _Stacked(Columns(x, y, sample_weight)), tf.nest.flatten((x, y, sample_weight))
+    own = any(is_unread(leaf) and not is_of_known_library(leaf) for leaf in origin)
+    return ExamplesOnDemand(read, origin, reads_own_code=own)
 
 
 class _Stacked:

@@ -51,7 +51,8 @@ def checked_batches(private, streams, views, x, y, arguments):
     check_sample_weight(weights)
     person = arguments.pop("person", None)
     rows = plan.num_examples if person is None else len(person)
-    if is_sequence(x) and y is None and weights is None:
+    of_sequence = is_sequence(x) and y is None and weights is None
+    if of_sequence:
         x, y, weights = rows_of_sequence(x, rows) or (x, None, None)
     x, y = (tuples_of_arrays(part, rows) for part in (x, y))
     class_weight = arguments.get("class_weight")
@@ -82,7 +83,7 @@ def checked_batches(private, streams, views, x, y, arguments):
     streams.check_unchanged()
     if class_weight:
         private.ledger.record(caveat("class_weights"))
-    if batches.examples.reads_own_code:
+    if of_sequence or batches.examples.reads_own_code:
         private.ledger.record(caveat("source_of_own_code"))
     private.refresh_public_statistics()
     if public is None:

@@ -22,6 +22,7 @@ FUNCTIONS = {
     "remainder_by_what_may_be_negative": (lambda x: x % -3, ROWS, None),
     "remainder_by_itself": (lambda x: x % tf.maximum(x, 2), ROWS, (0, HUGE - 1)),
     "remainder_of_a_small_number": (lambda x: (x % 3 + 1) % 5, ROWS, (1, 3)),
+    "remainder_of_what_may_be_negative": (lambda x: (x % 3 - 2) % 5, ROWS, (0, 4)),
     "remainder_of_a_larger_number": (lambda x: (x % 5 + 1) % 5, ROWS, (0, 4)),
     "clipped": (lambda x: tf.clip_by_value(x, -2, 7), ROWS, (-2, 7)),
     "from_below": (lambda x: tf.maximum(x, 3), ROWS, (3, HUGE)),

@@ -22,8 +22,8 @@ WRONG = {
         [IMAGE],
     ),
     "a list of the examples": ("TensorListFromTensor", {}, [((P, P), ROWS), SCALAR]),
-    "places in a list": ("TensorListGetItem", {}, [LIST, ((), ROWS, "int32"), SCALAR]),
-    "sizes of a list": ("TensorListResize", {}, [LIST, ((), ROWS, "int32")]),
+    "places in a list": ("TensorListGetItem", {}, [LIST, PLACES, SCALAR]),
+    "sizes of a list": ("TensorListResize", {}, [LIST, PLACES]),
     "other elements of a list": ("TensorListPushBack", {}, [LIST, ((P, P), Rows(1))]),
     "indices and table of examples": (
         "GatherV2",
@@ -74,7 +74,7 @@ WRONG = {
     "traces": ("Einsum", {"equation": "ij,ij->ij"}, [((P, P), ROWS), ((P, P), Rows(1))]),
     "softmax over examples": ("Softmax", {}, [((P, P), Rows(1))]),
     "running sums over examples": ("Cumsum", {}, [((P, P), ROWS), 0]),
-    "axes of examples": ("Sum", {"keep_dims": True}, [((P, P), ROWS), ((), ROWS, "int32")]),
+    "axes of examples": ("Sum", {"keep_dims": True}, [((P, P), ROWS), PLACES]),
     "solutions for several examples": (
         "MatrixSolve",
         {},
@@ -101,7 +101,11 @@ WRONG = {
     "a vector on the last axis": ("AddV2", {}, [((P, P), ROWS), ((P,), ROWS)]),
     "shuffled examples": ("RandomShuffle!", {}, [((P, P), ROWS)]),
     "draws by examples": ("RandomUniform!", {}, [((1,), ROWS, "int32")]),
-    "tables of examples": ("ResourceGather!", {}, [((), ROWS, "resource"), PLACES]),
+    "tables of examples": (
+        "ResourceGather!",
+        {},
+        [((), Mixed("", "", "", ""), "resource"), PLACES],
+    ),
     "true classes of no rows": (
         "LogUniformCandidateSampler!",
         {},
