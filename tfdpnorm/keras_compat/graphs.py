@@ -260,11 +260,6 @@ def only_infers_shapes(graph):
     return in_symbolic_scope() if KERAS_3 else graph.name.endswith("_scratch_graph")
 
 
-def seed_graph(seed):
-    """Inside a function that is traced: seeds its graph, and not the process."""
-    tf.compat.v1.set_random_seed(seed)
-
-
 def captures_symbols(function):
     """Whether a `ConcreteFunction` reads a tensor of a graph that it is not called in."""
     return any(tf.is_symbolic_tensor(outside) for outside, _ in function.graph.captures)
