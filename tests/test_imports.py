@@ -46,8 +46,8 @@ def test_every_package_is_an_attribute_of_the_library():
     code = "import sys, tfdpnorm; print(*dir(tfdpnorm)); print('tensorflow' in sys.modules)"
     names, loaded = run_python(code).strip().splitlines()
     assert inside - {"keras_compat"} <= set(names.split()) and loaded == "False"
-    print_name = "import tfdpnorm; print(tfdpnorm.analysis.__name__)"
-    assert run_python(print_name).strip() == "tfdpnorm.analysis"
+    print_name = "import tfdpnorm; print(tfdpnorm.audit.__name__)"
+    assert run_python(print_name).strip() == "tfdpnorm.audit"
 
 
 LAZY = ["tfdpnorm", "tfdpnorm.independence", "tfdpnorm.privacy", "tfdpnorm.tuning"]

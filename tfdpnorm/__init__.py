@@ -37,7 +37,6 @@ _NAMES = {
     "suggested_optimizer": "tfdpnorm.training",
 }
 _PACKAGES = (
-    "analysis",
     "audit",
     "convert",
     "data",
@@ -55,7 +54,6 @@ _PACKAGES = (
 __all__ = ["__version__", *_NAMES, *_PACKAGES]
 
 if TYPE_CHECKING:
-    from tfdpnorm import analysis as analysis
     from tfdpnorm import audit as audit
     from tfdpnorm import convert as convert
     from tfdpnorm import data as data

@@ -6,7 +6,7 @@ _SCALE_NORM = "tfdpnorm/layers/scale_norm.py"
 _SUMS = "tfdpnorm/models/normalization.py"
 _VIEWS = "tfdpnorm/layers/random_crop_and_flip.py"
 _PLATEAUS = "trainers/runs/optimizers.py"
-_HESSIAN = "tfdpnorm/analysis/hessian.py"
+_HESSIAN = "trainers/analysis/hessian.py"
 
 MUTANTS = (
     fault(
@@ -100,7 +100,7 @@ MUTANTS = (
         "self._model(x, training=False)",
         "self._model(x, training=True)",
         "Dropout makes it the Hessian of another loss at each product.",
-        tests_in("tests/analysis/test_hessian.py", "test_layers_run_in_inference_mode"),
+        tests_in("tests/trainers/analysis/test_hessian.py", "test_layers_run_in_inference_mode"),
     ),
     fault(
         "hessian-of-the-sum",
@@ -108,6 +108,8 @@ MUTANTS = (
         "return total / self._rows",
         "return total",
         "Eigenvalues grow with the number of rows.",
-        tests_in("tests/analysis/test_hessian.py", "test_products_are_those_of_the_dense_matrix"),
+        tests_in(
+            "tests/trainers/analysis/test_hessian.py", "test_products_are_those_of_the_dense_matrix"
+        ),
     ),
 )

@@ -6,7 +6,9 @@ import time
 import numpy as np
 from tensorflow import keras
 
-from tfdpnorm.analysis import (
+from tfdpnorm.keras_compat.exchange import without_mixed_precision
+from tfdpnorm.layers import ScaleNorm
+from trainers.analysis import (
     Estimate,
     Hessian,
     block_activations,
@@ -15,8 +17,6 @@ from tfdpnorm.analysis import (
     residual_additions,
     trace,
 )
-from tfdpnorm.keras_compat.exchange import without_mixed_precision
-from tfdpnorm.layers import ScaleNorm
 from trainers.records.made_with import made_with
 
 _SECONDS_BETWEEN_LINES = 60
@@ -66,7 +66,7 @@ def measure_landscape(name, model, x, y, settings, *, source, echo=print):
     if not asymmetry <= Hessian.MOST_ASYMMETRY:
         raise ValueError(
             f"Expected a model with right second derivatives, got {name!r} with a Hessian that is "
-            f"not symmetric (by {asymmetry:.2g}). See tfdpnorm.analysis.Hessian.asymmetry."
+            f"not symmetric (by {asymmetry:.2g}). See trainers.analysis.Hessian.asymmetry."
         )
     limits = {"tolerance": settings.tolerance, "seed": settings.seed}
     power = power_iteration(hessian, max_iterations=settings.max_products, **limits)

@@ -3,14 +3,14 @@
 Nothing here is private: it reads whatever data it is given, and its results depend on them.
 """
 
-from tfdpnorm.analysis.activations import BlockActivations, block_activations, residual_additions
-from tfdpnorm.analysis.hessian import Hessian
-from tfdpnorm.analysis.public_moments import (
+from trainers.analysis.activations import BlockActivations, block_activations, residual_additions
+from trainers.analysis.hessian import Hessian
+from trainers.analysis.public_moments import (
     LayerMismatch,
     moment_mismatch,
     noise_through_statistics,
 )
-from tfdpnorm.analysis.spectrum import (
+from trainers.analysis.spectrum import (
     Estimate,
     RitzValues,
     extreme_eigenvalues,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.each import each
-from tfdpnorm.analysis import extreme_eigenvalues, lanczos, power_iteration, trace
+from trainers.analysis import extreme_eigenvalues, lanczos, power_iteration, trace
 
 
 class Known:

@@ -5,8 +5,8 @@ import pytest
 from tensorflow import keras
 
 from tfdpnorm import models
-from tfdpnorm.analysis import moment_mismatch, noise_through_statistics
 from tfdpnorm.layers import PublicBatchNormalization
+from trainers.analysis import moment_mismatch, noise_through_statistics
 
 
 @pytest.fixture

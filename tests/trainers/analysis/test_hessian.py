@@ -7,9 +7,9 @@ from tensorflow import keras
 
 from tests.each import each
 from tfdpnorm import models
-from tfdpnorm.analysis import Hessian
 from tfdpnorm.layers import PublicBatchNormalization, ScaleNorm, WeightStandardizedConv2D
 from tfdpnorm.models.mish import mish
+from trainers.analysis import Hessian
 
 
 def small_model(*layers, dtype="float64"):
