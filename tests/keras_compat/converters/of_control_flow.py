@@ -139,8 +139,8 @@ def _chosen_by(choice, call, *with_gradients):
     ]
 
 
-_SAME_FOR_ALL = ((1,), (2,), (1, 2))
-_IF = _chosen_by(boolean(), _chosen, (1, 2))
+_SAME_FOR_ALL = (1, 2)
+_IF = _chosen_by(boolean(), _chosen, _SAME_FOR_ALL)
 
 CONTROL_FLOW = {
     "PartitionedCall": [Case(_in_graph(_called), _THREE)],
@@ -149,10 +149,10 @@ CONTROL_FLOW = {
     "OptionalFromValue": _IF,
     "OptionalGetValue": _IF,
     "If": _chosen_by(boolean(), _chosen_with_state),
-    "StatelessCase": _chosen_by(whole(), _one_of_three, *_SAME_FOR_ALL),
-    "Case": _chosen_by(whole(), _one_of_three_with_state, *_SAME_FOR_ALL),
-    "StatelessWhile": _chosen_by(whole(low=1, high=4), _repeated, *_SAME_FOR_ALL),
-    "While": _chosen_by(whole(low=1, high=4), _repeated_with_state, *_SAME_FOR_ALL),
+    "StatelessCase": _chosen_by(whole(), _one_of_three, _SAME_FOR_ALL),
+    "Case": _chosen_by(whole(), _one_of_three_with_state, _SAME_FOR_ALL),
+    "StatelessWhile": _chosen_by(whole(low=1, high=4), _repeated, _SAME_FOR_ALL),
+    "While": _chosen_by(whole(low=1, high=4), _repeated_with_state, _SAME_FOR_ALL),
     "Assert": [Case(_checked, _THREE)],
     **dict.fromkeys(
         ("TensorListReserve", "TensorListSetItem", "TensorListStack"),
