@@ -115,17 +115,17 @@ def test_readme_is_rendered_as_on_pypi_and_has_no_dead_link(metadata):
     assert [link for link in links if not link.startswith(("https://", "#"))] == []
 
 
-def test_console_script_leads_to_a_function(wheel):
+def test_console_scripts_lead_to_functions(wheel):
     (text,) = [text for name, text in wheel.items() if name.endswith("entry_points.txt")]
-    scripts = configparser.ConfigParser()
-    scripts.read_string(text)
-    ((name, target),) = scripts["console_scripts"].items()
-    assert name == "tfdpnorm-epsilon"
-    module, function = target.split(":")
-    path = ROOT.joinpath(*module.split(".")).with_suffix(".py")
-    body = ast.parse(path.read_text("utf-8")).body
-    defined = [node.name for node in body if isinstance(node, ast.FunctionDef)]
-    assert function in defined
+    parser = configparser.ConfigParser()
+    parser.read_string(text)
+    scripts = dict(parser["console_scripts"])
+    assert sorted(scripts) == ["tfdpnorm-epsilon", "tfdpnorm-verify"]
+    for target in scripts.values():
+        module, function = target.split(":")
+        path = ROOT.joinpath(*module.split(".")).with_suffix(".py")
+        body = ast.parse(path.read_text("utf-8")).body
+        assert function in [node.name for node in body if isinstance(node, ast.FunctionDef)]
 
 
 def test_citation_has_the_three_papers():
