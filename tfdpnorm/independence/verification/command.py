@@ -13,6 +13,7 @@ import sys
 
 from tfdpnorm.independence.verification import certificate
 from tfdpnorm.independence.verification.claims import verify
+from tfdpnorm.privacy import journal
 
 
 def main(arguments=None):
@@ -38,12 +39,9 @@ def main(arguments=None):
 
 def _in_ledger(folder):
     """The certificates that the ledger of a run names: dict from file to SHA-256."""
-    from tfdpnorm.privacy import read_ledger
-
-    caveats = read_ledger(folder / "ledger.jsonl").state.caveats
-    found = {
-        folder / c.fields["file"]: c.fields["sha256"] for c in caveats if c.code == "certificate"
-    }
+    _, lines = journal.read_journal(folder / "ledger.jsonl")
+    named = [line["fields"] for line in lines if line.get("code") == "certificate"]
+    found = {folder / fields["file"]: fields["sha256"] for fields in named}
     if not found:
         raise ValueError(
             f"The ledger in {folder} names no certificate. Runs without verification have none, "
