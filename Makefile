@@ -1,12 +1,14 @@
 # Every target runs in .venv. The targets create .venv themselves, from the lock file of the
-# Python they find, so `make demo` works in a fresh checkout. Only `make test-second` has an
-# environment of its own, .venv-py312 or .venv-py313, for the stack of those Pythons.
+# Python they find, so `make demo` works in a fresh checkout. Another TensorFlow has an environment
+# of its own, such as .venv-tf2.15; only TensorFlow 2.15 comes with tensorflow-privacy.
 #
 # Variables:
-#   PYTHON=...         Python that creates .venv (3.10 to 3.13), and decides the stack
+#   PYTHON=...         Python that creates the environment: a version, 3.10 to 3.13, or a path
+#   TENSORFLOW=...     2.21 unless told; 2.15; or 2.16 to 2.20, for which there is no lock
+#   KERAS=...          with a TensorFlow without a lock: the version of Keras, the newest unless told
 #   PYTEST_ARGS=...    extra arguments for pytest, for example PYTEST_ARGS="-k privacy"
 #   WORKERS=...        number of test processes
-#   VENV=...           the environment, .venv unless told
+#   VENV=...           the environment, .venv or .venv-tf2.15 and the like unless told
 #   FUZZ_EXAMPLES=...  inputs for each target of `make fuzz`; targets that train get fewer
 #   MUTANTS=...        names of single mutants for `make mutants`
 #   UPGRADE=yes        with `make lock`: take the newest versions that setup.py allows
@@ -15,25 +17,30 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo test env-second test-second test-all fuzz mutants docs lint format lock clean env \
-        check-python check-second
+.PHONY: help demo test test-versions env-versions test-all fuzz mutants docs lint format lock clean env check-python
 
 PYTHON ?=
+TENSORFLOW ?= 2.21
+KERAS ?=
 PYTEST_ARGS ?=
 WORKERS ?= 2
 FUZZ_EXAMPLES ?= 2000
 MUTANTS ?=
 UPGRADE ?= no
-LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),yes,no)
+LOCKS := 2.15 2.21
+LOCKED ?= $(if $(filter Linux-x86_64,$(shell uname -s)-$(shell uname -m)),$(if \
+    $(filter $(LOCKS),$(TENSORFLOW)),yes,no),no)
 UV_VERSION := 0.13.8
 PYDOCLINT_VERSION := 0.12.0
 
-VENV ?= .venv
+VENV ?= .venv$(if $(filter-out 2.21,$(TENSORFLOW)),-tf$(TENSORFLOW))
 VENV_PYTHON := $(VENV)/bin/python
 
 # Shell functions. The recipes get them through the environment.
 define FUNCTIONS
 given='$(PYTHON)'
+tensorflow='$(TENSORFLOW)'
+keras='$(KERAS)'
 locked='$(LOCKED)'
 venv='$(VENV)'
 or_else=', or give VENV=another-folder'
@@ -41,18 +48,27 @@ show_version='import sys; print("%d.%d.%d" % sys.version_info[:3])'
 show_stack='import platform; from importlib.metadata import version
 print("Python %s, TensorFlow %s, Keras %s" % (platform.python_version(), version("tensorflow"), version("keras")))'
 
-# pick_python VERSIONS: set py and version to a Python of these versions that runs here, the first
-# versions first; else say what was found instead. 3.10 and 3.11 come before 3.12 and 3.13,
-# because every engine runs there. Names on the PATH come before what pyenv has installed.
+# pick_python: set py and version to a Python that runs here and has wheels of this TensorFlow, the
+# first versions first; else say what was found instead. Names on the PATH come before what pyenv
+# has installed.
 pick_python() {
-    py= found= wanted=$${1:-3.11 3.10 3.12 3.13}
-    if [ -n "$$given" ]; then
+    py= found=
+    case $$tensorflow in
+        2.15) wanted="3.11 3.10" ;;
+        2.1[6-9]) wanted="3.12 3.11 3.10" ;;
+        *) wanted="3.12 3.13 3.11 3.10" ;;
+    esac
+    case $$given in
+        3.[0-9]*) tried=$$given ;;
+        *) tried=$$wanted ;;
+    esac
+    if [ -n "$$given" ] && [ "$$tried" != "$$given" ]; then
         set -- "$$given"
     else
         set --
-        for minor in $$wanted; do set -- "$$@" "python$$minor"; done
-        set -- "$$@" python3 python
-        for minor in $$wanted; do
+        for minor in $$tried; do set -- "$$@" "python$$minor"; done
+        if [ -z "$$given" ]; then set -- "$$@" python3 python; fi
+        for minor in $$tried; do
             for candidate in "$${PYENV_ROOT:-$$HOME/.pyenv}/versions/$$minor".*/bin/python; do
                 if [ -x "$$candidate" ]; then set -- "$$@" "$$candidate"; fi
             done
@@ -77,21 +93,16 @@ pick_python() {
     if [ -z "$$found" ]; then
         if [ -n "$$given" ]; then found="$$given, which does not run"; else found="none"; fi
     fi
-    case $$wanted in
-        "3.12 3.13") wants="The second stack needs Python 3.12 or 3.13" ;;
-        *) wants="tfdpnorm needs Python 3.10, 3.11, 3.12 or 3.13" ;;
-    esac
-    echo "$$wants, and found $$found: name one with PYTHON=/path/to/python$${wanted%% *}." >&2
+    echo "TensorFlow $$tensorflow needs a Python of $$wanted, and found $$found:" \
+        "name one with PYTHON=/path/to/python$${wanted%% *}." >&2
     return 1
 }
 
-# For a version such as "3.11.7": its tag (py311), its lock file, and the stamp that a .venv made
-# from that lock carries.
-tag() { t=$${1#3.}; echo "py3$${t%%.*}"; }
-lock() { echo "requirements/$$(tag "$$1").lock"; }
+# For a version such as "3.11.7": its lock file, and the stamp that a .venv made from it carries.
+lock() { t=$${1#3.}; echo "requirements/py3$${t%%.*}-tf$$tensorflow.lock"; }
 packages_stamp() {
     if [ "$$locked" = yes ]; then from=$$(lock "$$1"); else from=setup.py; fi
-    echo "$$1 $$(pwd -P)/$$venv $$(cksum <"$$from") $$from"
+    echo "$$1 $$(pwd -P)/$$venv $$(cksum <"$$from") $$from $$tensorflow $$keras"
 }
 checkout_stamp() { cat setup.py pyproject.toml tfdpnorm/_version.py | cksum; }
 
@@ -139,21 +150,20 @@ install_packages() {
         pip install --require-hashes --no-build-isolation -r "$$from"
     else
         echo "Installing what setup.py asks for into $$venv (Python $$version, no lock); this takes a few minutes."
-        pip install -e '.[dev]'
+        extras=dev
+        if [ "$$tensorflow" = 2.15 ]; then extras=dev,tensorflow-privacy; fi
+        pip install -e ".[$$extras]" "tensorflow==$$tensorflow.*" $${keras:+"keras==$$keras.*"}
     fi
 }
 endef
-env check-python check-second env-second test-second lock: export SHELL_FUNCTIONS = $(FUNCTIONS)
+env check-python lock: export SHELL_FUNCTIONS = $(FUNCTIONS)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
-	@echo "With PYTHON=/path/to/python3.12 they use that Python; more variables in the Makefile's head."
+	@echo "PYTHON=3.12 chooses the Python, TENSORFLOW=2.15 the TensorFlow; more in the Makefile's head."
 
-check-python: ## say which Python would create .venv, or what is missing
+check-python: ## say which Python would create the environment, or what is missing
 	@eval "$$SHELL_FUNCTIONS"; pick_python && echo "$$py (Python $$version)"
-
-check-second: ## say which Python `make test-second` would take, or what is missing
-	@eval "$$SHELL_FUNCTIONS"; pick_python "3.12 3.13" && echo "$$py (Python $$version)"
 
 env: ## create or update .venv
 	@eval "$$SHELL_FUNCTIONS"; prepare
@@ -164,13 +174,22 @@ demo: env ## train a small network privately, from a fresh checkout
 test: env ## run the tests that are not slow
 	$(VENV_PYTHON) -m pytest -n $(WORKERS) -m "not slow" $(PYTEST_ARGS)
 
-env-second: ## create or update the environment of the second stack
-	@eval "$$SHELL_FUNCTIONS"; pick_python "3.12 3.13" || exit 1; \
-	venv=.venv-$$(tag "$$version"); given=$$py; or_else=; prepare
+# What depends on Keras, TensorFlow or dp-accounting, with the oldest ones; and a few tests of every
+# part with versions in between.
+DEPEND_ON_VERSIONS := tests/keras_compat tests/layers
+OF_EVERY_PART := tests/training/test_fit.py
+IN_BETWEEN := TENSORFLOW=2.18 KERAS=3.5
+LATER := TENSORFLOW=2.20 KERAS=3.10
 
-test-second: env-second ## run the tests that are not slow on a Python 3.12 or 3.13
-	@eval "$$SHELL_FUNCTIONS"; pick_python "3.12 3.13" || exit 1; \
-	".venv-$$(tag "$$version")/bin/python" -m pytest -n $(WORKERS) -m "not slow" $(PYTEST_ARGS)
+test-versions: ## run the tests that depend on Keras with older versions
+	$(MAKE) test TENSORFLOW=2.15 PYTEST_ARGS="$(DEPEND_ON_VERSIONS)"
+	$(MAKE) test $(IN_BETWEEN) PYTEST_ARGS="$(OF_EVERY_PART)"
+	$(MAKE) test $(LATER) PYTEST_ARGS="$(OF_EVERY_PART)"
+
+env-versions: ## create or update the environments of test-versions
+	$(MAKE) env TENSORFLOW=2.15
+	$(MAKE) env $(IN_BETWEEN)
+	$(MAKE) env $(LATER)
 
 test-all: env ## run all tests
 	$(VENV_PYTHON) -m pytest -n $(WORKERS) $(PYTEST_ARGS)
@@ -228,20 +247,22 @@ lock: ## write requirements/*.lock from setup.py
 	scratch=$$(mktemp -d) || exit 1; trap 'rm -rf "$$scratch"' EXIT; trap 'exit 1' HUP INT TERM; \
 	"$$py" -m venv "$$scratch/venv" && \
 	"$$scratch/venv/bin/python" -m pip install -q --disable-pip-version-check uv==$(UV_VERSION) || exit 1; \
-	for minor in 10 11 12 13; do \
-	    out=requirements/py3$$minor.lock; \
+	mkdir -p requirements; \
+	for of in 3.10-2.15 3.11-2.15 3.10-2.21 3.11-2.21 3.12-2.21 3.13-2.21; do \
+	    tensorflow=$${of#*-}; minor=$${of%-*}; out=$$(lock "$$minor.0"); extras="--extra dev"; \
+	    if [ $$tensorflow = 2.15 ]; then extras="$$extras --extra tensorflow-privacy"; fi; \
+	    echo "tensorflow==$$tensorflow.*" >"$$scratch/constraints"; \
 	    echo "resolving $$out"; \
-	    mkdir -p requirements; \
 	    if [ "$(UPGRADE)" != yes ] && [ -f $$out ]; then cp $$out "$$scratch/new.lock"; else rm -f "$$scratch/new.lock"; fi; \
 	    "$$scratch/venv/bin/uv" --no-config --cache-dir "$$scratch/cache" \
-	        pip compile -q setup.py --extra dev \
-	        --python-version 3.$$minor --python-platform x86_64-manylinux_2_28 \
-	        --generate-hashes --annotation-style line --custom-compile-command "make lock" \
+	        pip compile -q setup.py $$extras --constraint "$$scratch/constraints" \
+	        --python-version $$minor --python-platform x86_64-manylinux_2_28 \
+	        --generate-hashes --no-annotate --custom-compile-command "make lock" \
 	        --output-file "$$scratch/new.lock" >/dev/null || exit 1; \
 	    cp "$$scratch/new.lock" $$out || exit 1; \
 	done
 
 clean: ## remove the environments that make made, caches and build files; keep outputs/ and results/
-	@for made in .venv .venv-py31[23]; do if [ -e "$$made"/packages.stamp ]; then rm -rf "$$made"; fi; done
+	@for made in .venv .venv-tf*; do if [ -e "$$made"/packages.stamp ]; then rm -rf "$$made"; fi; done
 	@rm -rf .venv-pydoclint build dist docs/generated *.egg-info .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

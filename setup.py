@@ -1,53 +1,44 @@
 """The requirements of tfdpnorm; everything else is declared in pyproject.toml.
 
-They are computed, because two stacks share them. The ranges below are what the library works with;
-the exact versions that the Makefile installs are in requirements/*.lock, made from this file by
-``make lock``.
+The ranges below are what the library works with. The exact versions that the Makefile installs are
+in requirements/*.lock, made from this file by ``make lock``.
 """
 
 from setuptools import setup
 
-# Two stacks. Up to Python 3.11: TensorFlow 2.15 with its own Keras 2.15, and tensorflow-privacy,
-# which cannot be imported with TensorFlow 2.16 or later. From Python 3.12 on, for which there is no
-# TensorFlow 2.15: TensorFlow 2.21 with Keras 3, of which the library uses private parts.
-FIRST_STACK = 'python_version < "3.12"'
-SECOND_STACK = 'python_version >= "3.12"'
-
-TENSORFLOWS = {FIRST_STACK: ">=2.15.1,<2.16", SECOND_STACK: ">=2.21,<2.22"}
-
-STACKS = {
-    FIRST_STACK: [
-        f"tensorflow{TENSORFLOWS[FIRST_STACK]}",
-        "tensorflow-privacy>=0.9.0,<0.10",
-        "dp-accounting>=0.4.3,<0.5",
-        # Later releases of these two need a protobuf newer than TensorFlow 2.15 accepts.
-        "tensorflow-metadata>=1.13,<1.16",
-        "protobuf>=3.20.3,<5",
-        "absl-py>=1.0,<2",
-        "numpy>=1.23.5,<2",
-    ],
-    SECOND_STACK: [
-        f"tensorflow{TENSORFLOWS[SECOND_STACK]}",
-        "keras>=3.15,<3.16",
-        "dp-accounting>=0.6,<0.7",
-        "absl-py>=2,<3",
-        "numpy>=2,<3",
-    ],
-}
+# Every Python with every TensorFlow that has wheels for it. Not Keras: TensorFlow requires one, and
+# pip would replace a Keras that is too old without a word; `tfdpnorm.keras_compat` says so instead.
+TENSORFLOW = "2.15.1,<2.22"
 
 INSTALL_REQUIRES = [
-    *(f"{wanted}; {stack}" for stack, requirements in STACKS.items() for wanted in requirements),
-    "tensorflow-datasets>=4.9.4,<5",
-    "keras-tuner>=1.4.6,<2",
+    f"tensorflow>={TENSORFLOW}",
+    "dp-accounting>=0.4.3,<0.7",
     "h5py>=3.8,<4",
+    "numpy>=1.23.5,<3",
+    "scipy>=1.9,<2",
+]
+
+# One of the engines. It cannot be imported with TensorFlow 2.16 or later, and there is no
+# TensorFlow 2.15 for Python 3.12. It brings dp-accounting 0.4.3.
+TENSORFLOW_PRIVACY_REQUIRES = [
+    'tensorflow>=2.15.1,<2.16; python_version < "3.12"',
+    'tensorflow-privacy>=0.9.0,<0.10; python_version < "3.12"',
+]
+
+TUNER_REQUIRES = ["keras-tuner>=1.4.6,<2"]
+
+TRAINERS_REQUIRES = [
+    *TUNER_REQUIRES,
+    "absl-py>=1.0,<3",
     # tensorflow-datasets needs it to download, and does not ask for it.
     "importlib_resources>=5",
-    "scikit-learn>=1.3,<2",
-    "scipy>=1.9,<2",
     "matplotlib>=3.7,<4",
+    "scikit-learn>=1.3,<2",
+    "tensorflow-datasets>=4.9.4,<5",
 ]
 
 TEST_REQUIRES = [
+    *TUNER_REQUIRES,
     "pytest>=7.4",
     "pytest-xdist>=3.3",
     "hypothesis>=6.80",
@@ -64,6 +55,7 @@ DOCS_REQUIRES = [
 ]
 
 DEV_REQUIRES = [
+    *TRAINERS_REQUIRES,
     *TEST_REQUIRES,
     *DOCS_REQUIRES,
     "ruff>=0.5",
@@ -75,7 +67,10 @@ DEV_REQUIRES = [
 setup(
     install_requires=INSTALL_REQUIRES,
     extras_require={
-        "gpu": [f"tensorflow[and-cuda]{r}; {stack}" for stack, r in TENSORFLOWS.items()],
+        "tensorflow-privacy": TENSORFLOW_PRIVACY_REQUIRES,
+        "tuner": TUNER_REQUIRES,
+        "trainers": TRAINERS_REQUIRES,
+        "gpu": [f"tensorflow[and-cuda]>={TENSORFLOW}"],
         "test": TEST_REQUIRES,
         "docs": DOCS_REQUIRES,
         "dev": DEV_REQUIRES,

@@ -7,7 +7,7 @@ import pytest
 
 from tests import programs
 
-SUPPORTED = "tfdpnorm needs Python 3.10, 3.11, 3.12 or 3.13, and found "
+SUPPORTED = "TensorFlow 2.21 needs a Python of 3.12 3.13 3.11 3.10, and found "
 
 
 # --- the choice of a Python ---
@@ -24,7 +24,16 @@ def fake_python(path, version):
 def check_python(*arguments, path=None, target="check-python", pyenv="/nowhere"):
     if shutil.which("make") is None:
         pytest.skip("there is no make here")
-    hidden = ("MAKE", "MFLAGS", "GNUMAKEFLAGS", "PYTHON", "PYTEST_ARGS", "LOCKED")
+    hidden = (
+        "MAKE",
+        "MFLAGS",
+        "GNUMAKEFLAGS",
+        "PYTHON",
+        "PYTEST_ARGS",
+        "LOCKED",
+        "TENSORFLOW",
+        "KERAS",
+    )
     environment = {k: v for k, v in os.environ.items() if not k.startswith(hidden)}
     environment["PYENV_ROOT"] = str(pyenv)
     if path is not None:
@@ -89,29 +98,26 @@ def pythons_at(folder, **versions):
 
 
 @pytest.mark.parametrize(
-    ("there", "taken"),
+    ("given", "there", "taken"),
     [
-        ((10, 11, 12, 13), 11),
-        ((10, 12, 13), 10),
-        ((12, 13), 12),
-        ((13,), 13),
+        ([], (10, 11, 12, 13), 12),
+        ([], (10, 11), 11),
+        (["PYTHON=3.10"], (10, 11, 12), 10),
+        (["TENSORFLOW=2.15"], (10, 11, 12, 13), 11),
+        (["TENSORFLOW=2.18"], (10, 13), 10),
     ],
 )
-def test_pythons_of_the_first_stack_are_preferred(tmp_path, there, taken):
+def test_the_python_suits_the_tensorflow(tmp_path, given, there, taken):
     versions = {f"python3_{minor}": f"3.{minor}.2" for minor in there}
-    result = check_python(path=pythons_at(tmp_path / "bin", **versions))
+    result = check_python(*given, path=pythons_at(tmp_path / "bin", **versions))
     assert result.stdout == f"python3.{taken} (Python 3.{taken}.2)\n", result.stderr
 
 
-def test_the_second_stack_is_looked_for_by_itself(tmp_path):
-    path = pythons_at(tmp_path / "bin", python3_11="3.11.7", python3="3.11.7")
-    result = check_python(path=path, target="check-second")
-    assert result.returncode != 0
-    sentence = result.stderr.splitlines()[0]
-    assert sentence.startswith("The second stack needs Python 3.12 or 3.13, and found python3 (P")
-    pythons_at(tmp_path / "bin", python3_11="3.11.7", python3_13="3.13.0")
-    result = check_python(path=path, target="check-second")
-    assert result.stdout == "python3.13 (Python 3.13.0)\n", result.stderr
+@pytest.mark.parametrize("given", [["TENSORFLOW=2.15"], ["PYTHON=3.10"]])
+def test_another_python_is_not_taken_instead(tmp_path, given):
+    path = pythons_at(tmp_path / "bin", python3_12="3.12.2")
+    result = check_python(*given, path=path)
+    assert result.returncode != 0 and "name one with PYTHON=" in result.stderr
 
 
 def test_pythons_of_pyenv_are_found_after_the_path(tmp_path):
@@ -169,10 +175,3 @@ def test_an_interrupted_installation_starts_from_nothing(checkout):
     assert "The installation did not finish" in second.stderr
     assert not (checkout / ".venv" / "half").exists()
     assert made(checkout, "clean").returncode == 0 and not (checkout / ".venv").exists()
-
-
-def test_the_second_environment_cannot_be_renamed(checkout):
-    (checkout / ".venv-py312").mkdir()
-    fake_python(checkout / "fake", "3.12.4")
-    result = made(checkout, "env-second")
-    assert result.stderr.splitlines()[0].endswith("(it has no packages.stamp): move it away.")

@@ -20,12 +20,16 @@ from packaging.version import Version
 
 from tests.programs import ROOT
 
-LOCKS = {
-    python: ROOT / f"requirements/py{python.replace('.', '')}.lock"
-    for python in ("3.10", "3.11", "3.12", "3.13")
-}
+PYTHONS = {"2.15": ("3.10", "3.11"), "2.21": ("3.10", "3.11", "3.12", "3.13")}  # of TensorFlows
 
-every_lock = pytest.mark.parametrize("python", sorted(LOCKS))
+every_lock = pytest.mark.parametrize(
+    ("tensorflow", "python"), [(tf, python) for tf in PYTHONS for python in PYTHONS[tf]]
+)
+
+
+def lock(tensorflow, python):
+    path = ROOT / f"requirements/py{python.replace('.', '')}-tf{tensorflow}.lock"
+    return path.read_text("utf-8")
 
 
 # --- the wheel, and what it says of itself ---
@@ -98,7 +102,7 @@ def test_metadata_say_what_pypi_shows(metadata, setup_arguments):
     )
     assert metadata["Requires-Python"] and metadata["Summary"] and metadata["Keywords"]
     pythons = {c.rpartition(" ")[2] for c in metadata.get_all("Classifier") if ":: 3." in c}
-    assert pythons == set(LOCKS)
+    assert pythons == set(PYTHONS["2.21"])
     assert all(": :" not in url and ", https://" in url for url in metadata.get_all("Project-URL"))
     assert set(metadata.get_all("Provides-Extra")) == set(setup_arguments["extras_require"])
     wanted = [Requirement(text).name for text in setup_arguments["install_requires"]]
@@ -167,10 +171,17 @@ def outside_the_ranges(locked, requirements, python):
 
 
 @every_lock
-def test_lock_lies_within_the_ranges(python, setup_arguments):
-    locked = pins(LOCKS[python].read_text("utf-8"))
-    wanted = setup_arguments["install_requires"] + setup_arguments["extras_require"]["dev"]
+def test_lock_lies_within_the_ranges_and_has_its_tensorflow(tensorflow, python, setup_arguments):
+    locked = pins(lock(tensorflow, python))
+    extras = setup_arguments["extras_require"]
+    wanted = setup_arguments["install_requires"] + extras["dev"]
+    if tensorflow == "2.15":
+        wanted = wanted + extras["tensorflow-privacy"]
     assert outside_the_ranges(locked, wanted, python) == []
+    assert f"{locked['tensorflow'].major}.{locked['tensorflow'].minor}" == tensorflow
+    assert locked["keras"].major == (2 if tensorflow == "2.15" else 3)
+    assert ("tensorflow-privacy" in locked) == (tensorflow == "2.15")
+    assert "tf-keras" not in locked
 
 
 def test_a_pin_outside_its_range_is_noticed():
@@ -181,8 +192,8 @@ def test_a_pin_outside_its_range_is_noticed():
 
 
 @every_lock
-def test_lock_names_no_place(python):
-    text = LOCKS[python].read_text("utf-8")
+def test_lock_names_no_place(tensorflow, python):
+    text = lock(tensorflow, python)
     assert "://" not in text
     assert "--index" not in text and "--find-links" not in text and "--extra-index" not in text
     assert not re.search(r"(^|\s)(\.{0,2}|~)/\w", text), "a path"
@@ -192,18 +203,25 @@ def test_lock_names_no_place(python):
 def test_pythons_of_the_locks_are_those_of_the_metadata(metadata):
     allowed = SpecifierSet(metadata["Requires-Python"])
     tried = [f"3.{minor}.{patch}" for minor in range(8, 16) for patch in (0, 9)]
-    assert {v.rpartition(".")[0] for v in tried if v in allowed} == set(LOCKS)
+    assert {v.rpartition(".")[0] for v in tried if v in allowed} == set(PYTHONS["2.21"])
 
 
-@every_lock
-def test_lock_has_the_parts_of_its_stack_and_of_no_other(python):
-    locked = pins(LOCKS[python].read_text("utf-8"))
-    second = python in ("3.12", "3.13")
-    assert locked["tensorflow"].release[:2] == ((2, 21) if second else (2, 15))
-    assert locked["keras"].major == (3 if second else 2)
-    assert "tf-keras" not in locked
-    assert ("tensorflow-privacy" in locked) != second
-    assert locked["numpy"].major == (2 if second else 1)
+def test_the_wheel_requires_what_it_imports(setup_arguments):
+    """So pip changes nothing else in an environment that has a supported TensorFlow."""
+    imported = set()
+    for path in (ROOT / "tfdpnorm").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add(node.module.split(".")[0])
+    of_extras = {"keras_tuner", "tensorflow_privacy"}
+    comes_with_tensorflow = {"keras"}
+    ours = {"tfdpnorm", *sys.stdlib_module_names} | of_extras | comes_with_tensorflow
+    required = {
+        Requirement(text).name.replace("-", "_") for text in setup_arguments["install_requires"]
+    }
+    assert of_extras < imported and required == imported - ours
 
 
 def test_gpu_extra_is_the_same_tensorflow(setup_arguments):

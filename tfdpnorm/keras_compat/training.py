@@ -31,7 +31,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.keras_compat.variables import KERAS_3, is_variable, raw
+from tfdpnorm.keras_compat.variables import KERAS, KERAS_3, is_variable, raw
 
 if KERAS_3:
     from keras.src.backend import compute_output_spec
@@ -67,7 +67,8 @@ class BeginsWithinEpoch(keras.Model):
             if iterator is not None and self._first_step is not None and iterator.steps_per_epoch:
                 first, self._first_step = self._first_step, None
                 self._steps_now.assign(self.steps_per_execution)  # after a fit that ended within
-                iterator._enumerate_iterator = _Executions(self, iterator, first)
+                iterator.enumerate_epoch = _Executions(self, iterator, first)  # of Keras 3.5 to 3.7
+                iterator._enumerate_iterator = iterator.enumerate_epoch
 
         def make_train_function(self, force=False):
             """One graph of as many steps as are asked for at each call, as in Keras 2."""
@@ -84,7 +85,8 @@ class _Executions:
     """The executions of each epoch of a `fit` of Keras 3: (first step, last step, iterator).
 
     As in Keras 2, the first epoch may begin later, and the last execution of an epoch makes no more
-    steps than are left of it. The iterator continues from epoch to epoch.
+    steps than are left of it. The iterator continues from epoch to epoch. Before Keras 3.11 there
+    is no last step.
     """
 
     def __init__(self, model, epochs, first_step):
@@ -99,7 +101,8 @@ class _Executions:
         for step in range(first, end, size):
             count = min(size, end - step)
             self._model._steps_now.assign(count)
-            yield step, step + count - 1, self._iterator
+            steps = (step, step + count - 1) if KERAS >= (3, 11) else (step,)
+            yield *steps, self._iterator
 
 
 def _steps(model):
@@ -219,8 +222,10 @@ def loss_means(model, targets, predictions):
     """
     if KERAS_3:
         _make_metrics_of_specs(model, targets, predictions)
-        # Keras 3 has them in the order in which a dict of losses was written.
+        # From Keras 3.7 on they are in the order in which a dict of losses was written.
         losses = model._compile_loss
+        if not hasattr(losses, "_flat_losses"):
+            return model._loss_tracker, list(losses.metrics)
         each = zip([loss.path for loss in losses._flat_losses or ()], losses.metrics, strict=False)
         return model._loss_tracker, [mean for _, mean in sorted(each, key=operator.itemgetter(0))]
     if not model.compiled_loss.built:
@@ -375,11 +380,8 @@ def with_held_optimizers(optimizer):
 
 def chooses_by_a_function(optimizer):
     """Whether a MultiOptimizer asks a function for its optimizers, and has none before training."""
-    return (
-        KERAS_3
-        and isinstance(optimizer, keras.optimizers.MultiOptimizer)
-        and not isinstance(optimizer._optimizer_map, Mapping)
-    )
+    by_map = getattr(keras.optimizers, "MultiOptimizer", ())  # of late Keras 3
+    return isinstance(optimizer, by_map) and not isinstance(optimizer._optimizer_map, Mapping)
 
 
 def is_of_tensorflow_privacy(optimizer):

@@ -1,17 +1,43 @@
-"""Variables as TensorFlow has them, whichever Keras has wrapped them.
+"""The version of Keras, and variables as TensorFlow has them, whichever Keras has wrapped them.
 
-`keras.Variable` of Keras 3 is no `tf.Variable`: a tape does not watch it, it has no `ref()`, and
-its dtype is a string. Private part of Keras 3: `_value`, the `tf.Variable` behind it, which is what
-gradients are taken by, noise is added to and graphs read. Under Keras 2 a variable is its own.
+A variable of Keras 3 is no `tf.Variable`: a tape does not watch it, it has no `ref()`, and its
+dtype is a string. Private parts of Keras 3: `_value`, the `tf.Variable` behind it, which is what
+gradients are taken by, noise is added to and graphs read; and the class of variables, of which
+`keras.Variable` up to Keras 3.7 is a subclass that no layer uses. Under Keras 2 a variable is its
+own.
 """
 
 import importlib.metadata
+import warnings
 
 import tensorflow as tf
-from tensorflow import keras
 
 KERAS_VERSION = importlib.metadata.version("keras")
-KERAS_3 = int(KERAS_VERSION.split(".")[0]) >= 3
+KERAS = tuple(int(part) for part in KERAS_VERSION.split(".")[:2])
+KERAS_3 = KERAS >= (3, 0)
+
+_OLDEST, _NEWEST = (3, 5), (3, 15)  # of Keras 3 that the tests run with
+
+if KERAS_3 and KERAS < _OLDEST:
+    raise ImportError(
+        f"Keras 3.5 or later is needed, {KERAS_VERSION} is installed: pip install -U keras"
+    )
+if KERAS_3 and tf.__version__.startswith("2.15."):
+    raise ImportError(
+        f"TensorFlow 2.15 needs Keras 2.15, {KERAS_VERSION} is installed: "
+        "pip install keras==2.15.*, or pip install -U tensorflow"
+    )
+if KERAS > _NEWEST:
+    warnings.warn(
+        f"Keras {KERAS_VERSION} is installed; tfdpnorm has been tested with up to "
+        f"{'.'.join(map(str, _NEWEST))}.",
+        stacklevel=2,
+    )
+
+if KERAS_3:
+    from keras.src.backend import Variable as _Variable
+else:
+    _Variable = tf.Variable
 
 
 def raw(value):
@@ -23,7 +49,7 @@ def raw(value):
     """
     if isinstance(value, (list, tuple)):
         return [raw(each) for each in value]
-    return value._value if KERAS_3 and isinstance(value, keras.Variable) else value
+    return value._value if KERAS_3 and isinstance(value, _Variable) else value
 
 
 def path(variable):
@@ -31,7 +57,7 @@ def path(variable):
 
     `name` is that under Keras 2, and "kernel" for every layer under Keras 3.
     """
-    return variable.path if KERAS_3 and isinstance(variable, keras.Variable) else variable.name
+    return variable.path if KERAS_3 and isinstance(variable, _Variable) else variable.name
 
 
 def await_values(variables):
@@ -41,7 +67,7 @@ def await_values(variables):
 
 def is_variable(value):
     """Whether a value is a variable of Keras or of TensorFlow."""
-    return isinstance(value, tf.Variable) or (KERAS_3 and isinstance(value, keras.Variable))
+    return isinstance(value, (tf.Variable, _Variable))
 
 
 def trainable_variables(model):

@@ -70,9 +70,9 @@ class Engine:
         ours = " or ".join(f'"{e.name}"' for e in ENGINES.values() if not e.of_tensorflow_privacy)
         if not self.is_available:
             raise ValueError(
-                f"Expected engine={ours} without tensorflow-privacy, got {self.name!r}, whose "
-                "sums tensorflow-privacy computes. It works with TensorFlow 2.15, up to Python "
-                f"3.11, and this is TensorFlow {tf.__version__}."
+                f"engine={self.name!r} needs tensorflow-privacy and TensorFlow 2.15; this is "
+                f"TensorFlow {tf.__version__}. Use engine={ours}; or, with Python 3.10 or 3.11 and "
+                "in an environment of its own, pip install 'tfdpnorm[tensorflow-privacy]'."
             )
         if rows_mix and not self.runs_rows_apart:
             raise ValueError(
