@@ -39,8 +39,7 @@ def choose_keras():
     if keras_3 and legacy in _YES:
         raise ImportError(
             f"Expected Keras 3, got {LEGACY}={legacy}, with which TensorFlow uses the package "
-            f"tf_keras. Unset {LEGACY}; or use Python 3.10 or 3.11, where tfdpnorm works with "
-            "Keras 2.15."
+            f"tf_keras. Unset {LEGACY}; or install TensorFlow 2.15 with its own Keras 2.15."
         )
     if keras_3 and (backend := _chosen_backend()) != "tensorflow":
         raise ImportError(
