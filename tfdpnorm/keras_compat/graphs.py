@@ -1,6 +1,7 @@
 """The graph that is being traced, and what a traced function holds.
 
-Private parts: the name of the graph in which Keras 2 infers shapes ("..._scratch_graph") and the
+Private parts: the name of the graph in which Keras 2 infers shapes ("..._scratch_graph"), and
+`in_symbolic_scope` of Keras 3, since nothing public tells such a call of a layer from others; the
 `_handle_data` of resource tensors, which alone says what kind of resource a handle is of. AutoGraph
 keeps to itself by which status Keras decides whether to convert the `call` of a layer.
 The context of TensorFlow, which alone knows what `tf.debugging` has added to every operation.

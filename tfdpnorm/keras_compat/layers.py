@@ -24,8 +24,21 @@ Private parts of Keras 2:
   inputs), `_call_spec` (which arguments its call takes) and `_initial_weights` (those given as
   `weights=[...]`). No public way makes a wrapper take exactly the call arguments of the layer
   inside it.
-- `_lookup_layer` of TextVectorization and `_has_input_vocabulary` of the lookup layers. Publicly a
-  vocabulary that was passed in looks like one that `adapt()` found.
+- `_lookup_layer` of TextVectorization and `_has_input_vocabulary` of the lookup layers, of Keras 3
+  as well. Publicly a vocabulary that was passed in looks like one that `adapt()` found.
+
+Private parts of Keras 3:
+
+- `CallContext` and the global attribute "current_call_ctx", which say whether a call is part of
+  training to the layers inside it, and `AutocastScope`. A gradient rule calls these layers itself,
+  and publicly a call begins with its own context.
+- `compute_output_spec` of the backend and `rnn`. The public `compute_output_spec` is a layer's, and
+  does not take a function; the loop over steps is part of the public layers alone.
+- `_losses` and `_loss_ids` of a layer, `_clear_losses` and `_get_own_losses`, for the same reasons.
+- `_seed_generators` of a layer, and `state` of each: what it draws next. Publicly a seed is given
+  once, to the constructor.
+- `_maybe_reset_dropout_masks` of recurrent layers, for the reason above, and `_call_has_...`,
+  `_convert_input_args` and the like in place of `_call_spec`.
 """
 
 import contextlib

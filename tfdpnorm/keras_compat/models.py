@@ -13,6 +13,8 @@ no layers as well.
 
 Private parts of Keras 3: `Functional` with `_inputs_struct` and `_outputs_struct`, and the one that
 a Sequential model holds as `_functional`; `_layers`; `_build_shapes_dict`; `_inbound_nodes`.
+Publicly a model has flat lists of inputs and outputs, layers one level deep, no shape that it was
+built on, and no calls.
 """
 
 import collections.abc
