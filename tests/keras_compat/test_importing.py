@@ -4,9 +4,11 @@ import importlib
 import importlib.metadata
 import importlib.util
 import os
+import runpy
 import subprocess
 import sys
 import types
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tests import programs
-from tfdpnorm.keras_compat import importing
+from tfdpnorm.keras_compat import importing, variables
 from tfdpnorm.models.mish import mish
 
 second_stack = pytest.mark.skipif(
@@ -188,3 +190,33 @@ def test_a_stand_in_is_never_left_in_the_place_of_a_class():
     importing._register(registry)
     assert registry.objects["tfdpnorm>ScaleNorm"] == 1
     assert registry.objects["tfdpnorm>mish"](tf.zeros([1])).numpy() == 0
+
+
+# --- versions of Keras ---
+
+
+def of_keras(monkeypatch, version):
+    """Runs the file that all of `keras_compat` begins with, as if this Keras were installed."""
+    monkeypatch.setattr(importlib.metadata, "version", {"keras": version}.get)
+    return runpy.run_path(variables.__file__)
+
+
+@pytest.mark.parametrize("version", ["3.0.5", "3.3.3", "3.4.1"])
+def test_an_old_keras_3_is_refused_with_the_command_that_helps(monkeypatch, version):
+    with pytest.raises(ImportError, match="3.5.*pip install -U keras"):
+        of_keras(monkeypatch, version)
+
+
+@pytest.mark.keras_3_only("a newer Keras comes with a newer TensorFlow")
+def test_a_newer_keras_warns_and_runs(monkeypatch):
+    with pytest.warns(UserWarning, match="99.1"):
+        of_keras(monkeypatch, "99.1.0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        of_keras(monkeypatch, "3.15.9")
+
+
+@pytest.mark.keras_2_only("TensorFlow 2.15 has Keras 2.15")
+def test_a_newer_keras_is_refused_with_an_older_tensorflow(monkeypatch):
+    with pytest.raises(ImportError, match="2.15"):
+        of_keras(monkeypatch, "3.15.1")
