@@ -4,13 +4,6 @@ Imports nothing, so that programs can list them, and reject others, without load
 """
 
 ACCOUNTANTS = ("rdp", "pld")
-# Those of Ermis & Cemgil (2017), to compare with (`tfdpnorm.privacy.comparison`): no plan and no
-# run takes them. Not all that they claim holds.
-CLAIMING_ACCOUNTANTS = ("ac", "zcdp")
-
-# Which two data sets are neighbours: one lacks an example of the other, or has another one for it.
-# The number of examples, the sampling rate and the expected batch size are public constants.
-ADJACENCIES = ("add_or_remove_one", "replace_one")
 
 # Gradient engines (`tfdpnorm.gradients.engines.registry`), the fastest first.
 ENGINES = ("book_keeping", "per_example", "tfp_vectorized", "tfp_model")
