@@ -52,9 +52,8 @@ CLIP_GROUPINGS = ("flat", "per_layer")
 # Canaries of the audits (`tfdpnorm.audit.canaries`).
 CANARY_KINDS = ("mislabelled", "random_pixels")
 
-# Of a search (`tfdpnorm.tuning`): who chooses the settings of its trials, and, of the random number
-# of them, the distribution by the shape that it has in `tfdpnorm.privacy.selection`.
-TUNERS = ("private_random", "random", "bayesian", "hyperband")
+# Of the random number of trials of a search (`tfdpnorm.tuning`), the distribution by the shape that
+# it has in `tfdpnorm.privacy.selection`.
 SEARCH_DISTRIBUTIONS = {"poisson": float("inf"), "geometric": 1.0, "logarithmic": 0.0}
 
 # Kinds of synthetic public rows, see `tfdpnorm.data.synthetic_rows`.
