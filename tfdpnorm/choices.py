@@ -4,13 +4,6 @@ Imports nothing, so that programs can list them, and reject others, without load
 """
 
 ACCOUNTANTS = ("rdp", "pld")
-# Those of Ermis & Cemgil (2017), to compare with (`tfdpnorm.privacy.comparison`): no plan and no
-# run takes them. Not all that they claim holds.
-CLAIMING_ACCOUNTANTS = ("ac", "zcdp")
-
-# Which two data sets are neighbours: one lacks an example of the other, or has another one for it.
-# The number of examples, the sampling rate and the expected batch size are public constants.
-ADJACENCIES = ("add_or_remove_one", "replace_one")
 
 # Gradient engines (`tfdpnorm.gradients.engines.registry`), the fastest first.
 ENGINES = ("book_keeping", "per_example", "tfp_vectorized", "tfp_model")
@@ -59,9 +52,8 @@ CLIP_GROUPINGS = ("flat", "per_layer")
 # Canaries of the audits (`tfdpnorm.audit.canaries`).
 CANARY_KINDS = ("mislabelled", "random_pixels")
 
-# Of a search (`tfdpnorm.tuning`): who chooses the settings of its trials, and, of the random number
-# of them, the distribution by the shape that it has in `tfdpnorm.privacy.selection`.
-TUNERS = ("private_random", "random", "bayesian", "hyperband")
+# Of the random number of trials of a search (`tfdpnorm.tuning`), the distribution by the shape that
+# it has in `tfdpnorm.privacy.selection`.
 SEARCH_DISTRIBUTIONS = {"poisson": float("inf"), "geometric": 1.0, "logarithmic": 0.0}
 
 # Kinds of synthetic public rows, see `tfdpnorm.data.synthetic_rows`.

@@ -24,11 +24,12 @@ from trainers import common, spec_flags  # before everything that loads TensorFl
 
 from absl import flags
 
-from tfdpnorm.choices import ACCOUNTANTS, CLAIMING_ACCOUNTANTS
+from tfdpnorm.choices import ACCOUNTANTS
 from trainers.ermis import cells as ermis
 from trainers.ermis import published
 from trainers.specs import PrivateSpec
 from trainers.specs.private import (
+    CLAIMING_ACCOUNTANTS,
     IMPORTED,
     READINGS,
     STATISTICS_AND_ROWS,

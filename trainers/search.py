@@ -6,13 +6,10 @@
         --over=learning_rate=0.3:1:3,norm=layer:group --tuner=bayesian
 
 The cell's epsilon, or --epsilon, is the budget of all trials together. With
---tuner=private_random the best of a random number of trials is released; the other tuners choose
-settings by scores, and all of their trials are composed. Cells without privacy are searched by
-these alone, and nothing is paid for. Writes the record of the winner, a table of the trials in it,
-and a plot of these.
-
-Several processes train the trials of one search by the distributed mode of Keras Tuner
-(docs/searches.md).
+--tuner=private_random the best of a random number of trials is released; bayesian chooses settings
+by scores, and all of its trials are composed. Cells without privacy are searched by Keras Tuner
+alone, --tuner=random or bayesian, and nothing is paid for. Writes the record of the winner, a table
+of the trials in it, and a plot of these.
 """
 
 from trainers import common, spec_flags  # before everything that loads TensorFlow  # isort: skip
@@ -69,12 +66,6 @@ def main():
     if FLAGS.dry_run:
         common.train(spec)
         return
-    from tfdpnorm.tuning.distributed import is_worker
-
-    if is_worker():
-        _search(spec)
-        print("No trial is left; the record is the chief's.")
-        return
     record = common.train(spec).record
     from trainers.report import searches
 
@@ -83,15 +74,6 @@ def main():
     path.with_name(f"{path.name}.md").write_text(table)
     plot = searches.plot_searches([record], path.with_name(f"{path.name}.png"), record["cell"])
     print(f"{table}\nWritten: {path}.md, {plot}")
-
-
-def _search(spec):
-    """Has this process train trials of a search that others see to, too."""
-    from trainers.runs.data import load_experiment_data
-
-    data = load_experiment_data(spec.run, FLAGS.data_dir, cache_dir=FLAGS.cache_dir)
-    run = dict(run_dir=FLAGS.run_dir, checkpoint_every=FLAGS.checkpoint_every)
-    registry.run_class(spec)(spec, data, **run).search()
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from tests.mutants.mutant import Mutant, fault, tests_in
 
 _ACCOUNTANTS = "tfdpnorm/privacy/accountants.py"
 _COMPOSITION = "tfdpnorm/privacy/composition.py"
-_COMPARISON = "tfdpnorm/privacy/comparison.py"
+_COMPARISON = "trainers/ermis/comparison.py"
 _CURVE = "tfdpnorm/privacy/epsilon_curve.py"
 _MIXTURES = "tfdpnorm/privacy/mixtures.py"
 _PROFILES = "tfdpnorm/privacy/profiles.py"
@@ -30,7 +30,7 @@ MUTANTS = (
         "and not zcdp.holds(sampling_rate):",
         "and not sampling_rate:",
         "What the paper claims, and one update refutes, passes for a guarantee.",
-        tests_in("tests/privacy/test_comparison.py", "test_which_hold"),
+        tests_in("tests/trainers/ermis/test_comparison.py", "test_which_hold"),
     ),
     fault(
         "replacing-counts-as-removing",
@@ -38,21 +38,21 @@ MUTANTS = (
         '{"add_or_remove_one": 1, "replace_one": 2}',
         '{"add_or_remove_one": 1, "replace_one": 1}',
         "Advanced composition is half as careful about replaced examples as it must be.",
-        tests_in("tests/privacy/test_comparison.py", "test_which_hold"),
+        tests_in("tests/trainers/ermis/test_comparison.py", "test_which_hold"),
     ),
     fault(
         "gaussian-theorem-beyond-its-range",
-        "tfdpnorm/privacy/advanced_composition.py",
+        "trainers/ermis/advanced_composition.py",
         "gaussian_epsilon(noise_ratio, step_delta) < 1",
         "noise_ratio < math.inf",
         "Advanced composition is guaranteed where the theorem under it does not hold.",
-        tests_in("tests/privacy/test_comparison.py", "test_which_hold"),
+        tests_in("tests/trainers/ermis/test_comparison.py", "test_which_hold"),
     ),
     fault(
         "replaced-examples-point-nowhere",
-        _MIXTURES,
-        "    return Pair(log_weights, drawn, -drawn, noise_multiplier, exposed)",
-        "    return Pair(log_weights, drawn, 0 * drawn, noise_multiplier, exposed)",
+        "trainers/ermis/replace_one.py",
+        "below=-pair.above",
+        "below=0 * pair.above",
         "The other example's gradient counts as zero: half of what replacing does.",
         tests_in("tests/privacy/test_mixtures.py", "test_one_update_by_integration"),
     ),

@@ -119,8 +119,6 @@ def test_zero_noise_prints_infinity_in_valid_json(capsys, flag):
     said = run(capsys, "--steps=5", flag)
     assert "inf" in said[0]
     assert said[-1] == "NO GUARANTEE: no epsilon is finite. Give more noise."
-    compared = run(capsys, "--steps=5", flag, "--accountant=all")
-    assert sum("NO GUARANTEE" in line for line in compared) == 4
 
 
 @pytest.mark.parametrize(
@@ -154,7 +152,6 @@ def test_a_large_delta_warns_on_standard_error(capsys, sizes, delta, bound):
         ([*SIZES, "--steps=5", "--noise_multiplier=-1"], "noise_multiplier"),
         ([*SIZES, "--steps=5", "--noise_multiplier=inf"], "noise_multiplier"),
         ([*SIZES, "--steps=5", "--epsilon=1", "--accountant=moments"], "moments"),
-        ([*SIZES, "--steps=5", "--epsilon=1", "--adjacency=hamming"], "hamming"),
         ([*SIZES[:2], "--delta=1", "--steps=5", "--epsilon=1"], "--delta"),
         ([*SIZES[:2], "--steps=5", "--epsilon=1"], "--delta"),
         ([*SIZES, "--sampling_rate=0.1", "--steps=5", "--epsilon=1"], "not allowed with"),
@@ -165,10 +162,6 @@ def test_a_large_delta_warns_on_standard_error(capsys, sizes, delta, bound):
         (["--num_examples=0", *SIZES[1:], "--steps=5", "--epsilon=1"], "--num_examples"),
         ([*SIZES, "--steps=5", "--eps=1"], "--eps"),
         ([*SIZES, "--steps=5", "--epsilon=1", "--most_rows_per_person=0"], "number >= 1"),
-        (
-            [*SIZES, "--steps=5", "--epsilon=1", "--most_rows_per_person=2", "--accountant=all"],
-            "cannot be combined with a comparison",
-        ),
         ([*SIZES, "--steps=4000", "--epsilon=0.0005"], "closest it has"),
         ([*SIZES, "--steps=5", "--noise_multiplier=1e-170"], "noise multiplier between 1e-3 and"),
         ([*SIZES, "--steps=5", "--noise_multiplier=1e300"], "noise multiplier between 1e-3 and"),
@@ -182,44 +175,6 @@ def test_errors_are_one_line_and_exit_with_2(capsys, arguments, part):
     assert len(captured.err.splitlines()) == 1
     assert captured.err.startswith("tfdpnorm-epsilon: error: ")
     assert part in captured.err
-
-
-def test_four_accountants_beside_each_other(capsys):
-    length = ["--sampling_rate=0.05", "--steps=2000", "--delta=1e-5", "--noise_multiplier=5.94"]
-    main([*length, "--accountant=all", "--adjacency=both", "--json"])
-    records = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    names = ["ac", "zcdp", "rdp", "pld"]
-    assert [r["accountant"] for r in records] == 2 * names
-    assert [r["adjacency"] for r in records] == 4 * ["add_or_remove_one"] + 4 * ["replace_one"]
-    for record in records:
-        # "ac" needs a noise ratio of 5.84, and has half of 5.94 where an example is replaced.
-        holds = record["accountant"] in ("rdp", "pld")
-        holds |= (record["accountant"], record["adjacency"]) == ("ac", "add_or_remove_one")
-        assert record["guarantee_holds"] is holds and bool(record["no_guarantee_because"]) != holds
-        assert record["epsilon"] == (record["claimed_epsilon"] if holds else "inf")
-    assert records[3]["epsilon"] == epsilon_of(dp_sgd_event(0.05, 5.94, 2000), 1e-5, "pld")
-    assert {round(r["pld_epsilon"], 2) for r in records} == {1.48, 3.16}
-
-    main([*length, "--accountant=all", "--adjacency=both"])
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 11 and "replace one by another (replace_one)" in lines[-1]
-    for line, record in zip(lines[2:10], records, strict=True):
-        adjacency, name, noise, epsilon, certified, verdict = line.split(maxsplit=5)
-        assert (name, float(noise)) == (record["accountant"], 5.94)
-        exact = record["claimed_epsilon"], record["pld_epsilon"]
-        for text, value in zip((epsilon, certified), exact, strict=True):
-            assert value <= float(text) <= 1.002 * value
-        assert verdict == "yes" if record["guarantee_holds"] else "NO GUARANTEE" in verdict
-
-
-@pytest.mark.parametrize("flag", ["--accountant=zcdp", "--adjacency=replace_one"])
-def test_one_new_flag_compares_one_accountant(capsys, flag):
-    main(["--sampling_rate=0.05", "--steps=2000", "--delta=1e-5", "--epsilon=1", flag, "--json"])
-    record = json.loads(capsys.readouterr().out)
-    assert record["accountant"] == ("zcdp" if "zcdp" in flag else "rdp")
-    assert record["adjacency"] == ("add_or_remove_one" if "zcdp" in flag else "replace_one")
-    assert 0.998 < record["claimed_epsilon"] <= 1 == record["epsilon_target"]
-    assert record["noise_multiplier"] == (11.31446 if "zcdp" in flag else 18.0993)
 
 
 PLAN = make_plan(
@@ -257,18 +212,6 @@ def test_an_accountant_that_cannot_does_not_hide_the_other(capsys, settings, bec
     assert (
         pld["accountant"] == "pld" and pld["epsilon"] is None and because in pld["cannot_because"]
     )
-
-
-def test_a_comparison_goes_on_without_an_accountant(capsys):
-    given = [*TOO_SMALL, "--noise_multiplier=1", "--delta=1.1e-18", "--accountant=all"]
-    assert main([*given, "--adjacency=both"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[1] for line in lines[2:8]] == ["ac", "zcdp", "rdp"] * 2
-    assert all(line.split()[4] == "none" for line in lines[2:8])
-    assert [line.partition(". ")[0] for line in lines[-2:]] == [
-        "pld (add_or_remove_one): no value",
-        "pld (replace_one): no value",
-    ]
 
 
 def test_missing_values_of_all_accountants_are_an_error(capsys):
@@ -364,13 +307,6 @@ def test_a_ledger_without_guarantee(capsys, ledger):
     record = json.loads(of_ledger(capsys, ledger, "--json")[0])
     assert record["epsilon"] == record["validation_epsilon"] == "inf"
     assert record["guarantee_holds"] is False
-
-
-@pytest.mark.parametrize("other", ["--accountant=ac", "--accountant=all", "--adjacency=both"])
-def test_a_ledger_is_not_compared(capsys, ledger, other):
-    with pytest.raises(SystemExit):
-        main([f"--ledger={ledger.file.path}", other])
-    assert other.split("=")[0] in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("damage", ["changed", "empty", "absent", "folder"])

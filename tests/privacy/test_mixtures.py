@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy import integrate, interpolate, stats
 
-from tfdpnorm.privacy.mixtures import added, composed_losses, losses_of, removed, replaced
+from tfdpnorm.privacy.mixtures import added, composed_losses, losses_of, removed
+from trainers.ermis.replace_one import replaced
 
 PAIRS = {"removed": removed, "added": added, "replaced": replaced}
 INTERVAL = 1 / 256  # a power of two: multiples are exact

@@ -131,10 +131,6 @@ class TestThreeArguments:
         with pytest.raises((TypeError, ValueError), match=message):
             make_private(mlp(), **settings)
 
-    def test_a_second_phase_needs_a_plan(self):
-        with pytest.raises(ValueError, match=r"make_plan\(.*after=ledger\) and make_private"):
-            make_private(mlp(), budget=BUDGET, num_examples=N, after="ledger.jsonl")
-
     def test_a_plan_beside_them_is_rejected(self):
         plan = suggest(mlp(), budget=BUDGET, num_examples=N).plan
         with pytest.raises(ValueError, match="a plan or num_examples and epochs, got both"):

@@ -2,7 +2,6 @@
 
 import types
 
-import keras_tuner
 import numpy as np
 import pytest
 
@@ -137,11 +136,3 @@ def run(data):
         return made
 
     return search
-
-
-@pytest.fixture
-def oracle():
-    """A Keras Tuner oracle that chooses by scores."""
-    return keras_tuner.oracles.BayesianOptimizationOracle(
-        keras_tuner.Objective("score", "max"), max_trials=3, num_initial_points=2, seed=1
-    )

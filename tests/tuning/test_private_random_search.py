@@ -11,8 +11,9 @@ import pytest
 from tensorflow import keras
 
 from tests.tuning.conftest import EXAMPLES, STEPS, FakeHyperModel
-from tfdpnorm.privacy import PrivacyBudget, privacy_statement, read_ledger
+from tfdpnorm.privacy import PrivacyBudget, PrivacyLedger, privacy_statement, read_ledger
 from tfdpnorm.privacy.caveats import caveat
+from tfdpnorm.privacy.entries import Trial
 from tfdpnorm.training import PrivacyTensorBoard, PrivateValidation, Progress
 from tfdpnorm.tuning.trials import random_values
 
@@ -568,6 +569,25 @@ def test_settings_that_the_search_decides(tuner, settings, message):
     given = {name: value for name, value in given.items() if value is not None}
     with pytest.raises(ValueError, match=message):
         tuner(lambda hp: None, settings=given)
+
+
+def test_a_trial_is_in_the_ledger_before_it_is_trained(tuner, run, draw, monkeypatch):
+    def full_disk(ledger, entry):
+        if isinstance(entry, Trial):
+            raise OSError("full")
+
+    draw(2)
+    made = tuner()
+    monkeypatch.setattr(PrivacyLedger, "record", full_disk)
+    with pytest.raises(OSError, match="full"):
+        run(made)
+    assert made.hypermodel.trained == []
+
+
+def test_the_distributed_mode_is_rejected(tuner, monkeypatch):
+    monkeypatch.setenv("KERASTUNER_TUNER_ID", "chief")
+    with pytest.raises(ValueError, match="distributed mode is not supported"):
+        tuner()
 
 
 def test_settings_go_with_functions_only(tuner):

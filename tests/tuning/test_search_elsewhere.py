@@ -78,15 +78,6 @@ class TestRows:
         data.x[0] += 0.5
         assert len(run(tuner()).hypermodel.trained) == 1
 
-    def test_a_worker_with_others_is_rejected(self, begun, tuner, data):
-        seen = tuner()._folder
-        rows = rows_of_search(data.x, data.y, data.other, {})
-        seen.check_same_search(rows)
-        with pytest.raises(ValueError, match="rows are not those"):
-            seen.check_same_search(rows_of_search(data.x + 1, data.y, data.other, {}))
-        (seen.path / "secret.key").unlink()  # The search has just ended.
-        seen.check_same_search(rows)
-
     def test_weights_and_persons_are_of_the_rows(self, data):
         lots = [
             poisson_batches(data.x, data.y, expected_batch_size=100, sample_weight=weights)

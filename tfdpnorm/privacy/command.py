@@ -4,12 +4,9 @@
         --epsilon=1 --accountant=both
     tfdpnorm-epsilon --suggest --num_examples=60000 --delta=1e-5 --epsilon=1
     tfdpnorm-epsilon --ledger=run/ledger.jsonl
-    tfdpnorm-epsilon --sampling_rate=0.01 --steps=20000 --delta=1e-5 --noise_multiplier=5.36 \
-        --accountant=all --adjacency=both
 
---suggest prints suggested settings. The last one compares four accountants, two of
-which do not always hold, and says so. It loads no TensorFlow; and the accountants, which load
-SciPy, once the arguments are understood.
+--suggest prints suggested settings. The command loads no TensorFlow; and the accountants, which
+load SciPy, once the arguments are understood.
 """
 
 import argparse
@@ -19,7 +16,7 @@ import os
 import sys
 
 from tfdpnorm import arguments
-from tfdpnorm.choices import ACCOUNTANTS, ADJACENCIES, CLAIMING_ACCOUNTANTS
+from tfdpnorm.choices import ACCOUNTANTS
 from tfdpnorm.privacy.budget import PrivacyBudget
 from tfdpnorm.privacy.rounding import ceil_text, delta_text
 
@@ -115,16 +112,9 @@ def _make_parser(of_ledger, suggests):
     )
     parser.add_argument(
         "--accountant",
-        choices=(*ACCOUNTANTS, "both", *CLAIMING_ACCOUNTANTS, "all"),
+        choices=(*ACCOUNTANTS, "both"),
         default=None if of_ledger or suggests else "rdp",
-        help="default: rdp, or that of the ledger; both: rdp and pld; ac, zcdp: advanced "
-        "composition and zCDP as Ermis & Cemgil (2017) claim them; all: these four, and which of "
-        "them are valid",
-    )
-    parser.add_argument(
-        "--adjacency",
-        choices=(*ADJACENCIES, "both"),
-        help="neighbouring relation; default: add_or_remove_one",
+        help="default: rdp, or that of the ledger; both: rdp and pld",
     )
     parser.add_argument(
         "--suggest",
@@ -146,12 +136,6 @@ def _of_ledger(flags):
     alone = ("ledger", "accountant", "json", *(["delta"] if len(flags.ledger) > 1 else []))
     others = [name for name, value in vars(flags).items() if value not in (None, False)]
     others = [f"--{name}" for name in others if name not in alone]
-    if flags.accountant in (*CLAIMING_ACCOUNTANTS, "all"):
-        raise ValueError(
-            "Expected --ledger with --accountant=rdp, pld or both, got "
-            f"--accountant={flags.accountant}. The others need updates that are all alike, which "
-            "those of a ledger may not be."
-        )
     if others:
         raise ValueError(
             f"--ledger cannot be combined with {', '.join(others)}, since the ledger holds its own "
@@ -289,8 +273,7 @@ def _of_each(names, record_of):
 
 
 def _lack(record):
-    of = f" ({record['adjacency']})" if "adjacency" in record else ""
-    return f"{record['accountant']}{of}: no value. {record['cannot_because']}"
+    return f"{record['accountant']}: no value. {record['cannot_because']}"
 
 
 def _ledger_record(ledger, accountant):
@@ -392,21 +375,14 @@ def _suggested(flags):
 
 
 def _of_settings(flags, program):
-    compares = flags.adjacency is not None or flags.accountant in (*CLAIMING_ACCOUNTANTS, "all")
     if flags.most_rows_per_person is not None:
         arguments.whole("--most_rows_per_person", flags.most_rows_per_person, at_least=1)
-        if compares:
-            raise ValueError(
-                "--most_rows_per_person cannot be combined with a comparison of accountants or "
-                "adjacencies. Leave --adjacency out, and choose rdp, pld or both."
-            )
     sampling_rate, steps = _lots(flags)
-    records, lacking = (_compared if compares else _computed)(flags, sampling_rate, steps)
+    names = ACCOUNTANTS if flags.accountant == "both" else (flags.accountant,)
+    records, lacking = _of_each(names, lambda name: _record(flags, sampling_rate, steps, name))
     _warn_of_delta(flags, sampling_rate, program)
     if flags.json:
         return [json.dumps(record) for record in (*records, *lacking)]
-    if compares:
-        return [*_table(records), *map(_lack, lacking)]
     last = (
         "Holds for Poisson-sampled batches. Neighbours: add or remove one example "
         "(add_or_remove_one)."
@@ -460,11 +436,6 @@ def _lots(flags):
     return sampling_rate, steps
 
 
-def _computed(flags, sampling_rate, steps):
-    names = ACCOUNTANTS if flags.accountant == "both" else (flags.accountant,)
-    return _of_each(names, lambda name: _record(flags, sampling_rate, steps, name))
-
-
 def _record(flags, sampling_rate, steps, accountant):
     from tfdpnorm.privacy.accountants import dp_sgd_event, epsilon_of
     from tfdpnorm.privacy.calibration import calibrate_noise_multiplier
@@ -502,88 +473,6 @@ def _person_epsilon(flags, sampling_rate, noise_multiplier, steps):
         return "inf"
     profile = composed_profile(((sampling_rate, noise_multiplier, steps),), flags.delta, rows)
     return _json_number(epsilon_at(profile, flags.delta))
-
-
-def _compared(flags, sampling_rate, steps):
-    """Epsilons of accountants, whether they hold, and what "pld" certifies for the same noise."""
-    from tfdpnorm.privacy.comparison import ALL_ACCOUNTANTS, noise_stated, stated
-
-    several = {"all": ALL_ACCOUNTANTS, "both": ACCOUNTANTS}
-    names = several.get(flags.accountant, (flags.accountant,))
-    adjacencies = ADJACENCIES if flags.adjacency == "both" else (flags.adjacency or ADJACENCIES[0],)
-
-    def record_of(name, adjacency):
-        noise = flags.noise_multiplier
-        if noise is None:
-            budget = PrivacyBudget(flags.epsilon, flags.delta)
-            noise = noise_stated(name, budget, sampling_rate, steps, adjacency)
-        settings = (sampling_rate, noise, steps, flags.delta, adjacency)
-        said = stated(name, *settings)
-        try:
-            certified = _json_number(stated("pld", *settings).epsilon)
-        except (ValueError, ArithmeticError):
-            certified = None
-        return {
-            "accountant": name,
-            "epsilon": _json_number(said.epsilon if said.holds else math.inf),
-            "claimed_epsilon": _json_number(said.epsilon),
-            "guarantee_holds": said.holds,
-            "no_guarantee_because": said.because,
-            "pld_epsilon": certified,
-            "epsilon_target": None if flags.epsilon is None else _json_number(flags.epsilon),
-            "delta": flags.delta,
-            "noise_multiplier": noise,
-            "sampling_rate": sampling_rate,
-            "steps": steps,
-            "num_examples": flags.num_examples,
-            "adjacency": adjacency,
-            "sampling": "poisson",
-        }
-
-    pairs = [(name, adjacency) for adjacency in adjacencies for name in names]
-    records, lacking = _of_each(pairs, lambda pair: record_of(*pair))
-    for record in lacking:
-        record["accountant"], record["adjacency"] = record["accountant"]
-    return records, lacking
-
-
-def _table(records):
-    """The comparison as lines of text."""
-    first = records[0]
-    rows = [("adjacency", "accountant", "noise_multiplier", "epsilon", "by pld", "holds")]
-    for record in records:
-        rows.append(
-            (
-                record["adjacency"],
-                record["accountant"],
-                repr(record["noise_multiplier"]),
-                ceil_text(float(record["claimed_epsilon"])),
-                "none"
-                if record["pld_epsilon"] is None
-                else ceil_text(float(record["pld_epsilon"])),
-                "yes" if record["guarantee_holds"] else _why_not(record),
-            )
-        )
-    widths = [max(len(row[i]) for row in rows) for i in range(5)]
-    target = first["epsilon_target"]
-    aim = "" if target is None else f", noise for epsilon <= {target!r}"
-    return [
-        f"sampling_rate = {first['sampling_rate']:.6g}, steps = {first['steps']}, delta = "
-        f"{first['delta']!r}{aim}; epsilon rounded up",
-        *("  ".join([*map(str.ljust, row, widths), row[5]]) for row in rows),
-        "Guarantees hold for Poisson-sampled batches. Neighbours: add or remove one example "
-        "(add_or_remove_one), or replace one by another (replace_one).",
-    ]
-
-
-def _why_not(record):
-    if record["claimed_epsilon"] == "inf":
-        return f"NO GUARANTEE: {record['no_guarantee_because']}"
-    verdict = "pld has no value"
-    if record["pld_epsilon"] is not None:
-        claimed, certified = float(record["claimed_epsilon"]), float(record["pld_epsilon"])
-        verdict = "less than pld certifies" if claimed < certified else "pld certifies less"
-    return f"NO GUARANTEE, a claim ({verdict}): {record['no_guarantee_because']}"
 
 
 def _json_number(value):

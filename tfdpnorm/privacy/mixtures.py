@@ -24,7 +24,7 @@ _PRECISION = 1e-13
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """P and Q of the module's head; `removed`, `added` and `replaced` make them.
+    """P and Q of the module's head; `removed` and `added` make them.
 
     Attributes:
         log_weights: [J] logarithms of w_j.
@@ -74,12 +74,6 @@ def added(rate, noise_multiplier, rows=1):
     log_weights, drawn, _ = _drawn_rows(rate, rows)
     # Components that Q lacks make P / Q larger: nothing else is to be exposed for them.
     return Pair(log_weights, 0 * drawn, -drawn, noise_multiplier, 0.0)
-
-
-def replaced(rate, noise_multiplier, rows=1):
-    """The `Pair` of a person's rows and those of another one, whose gradients are opposite."""
-    log_weights, drawn, exposed = _drawn_rows(rate, rows)
-    return Pair(log_weights, drawn, -drawn, noise_multiplier, exposed)
 
 
 def _drawn_rows(rate, rows):

@@ -94,7 +94,6 @@ def make_private(
     strategy: tf.distribute.Strategy | None = None,
     most_rows_per_person: int | None = None,
     declaration: Declaration | None = None,
-    after: Any = None,
 ) -> PrivateModel:
     """Makes a Keras model trainable under differential privacy.
 
@@ -152,8 +151,6 @@ def make_private(
             about single examples. Examples are sampled either way.
         declaration: `tfdpnorm.privacy.Declaration`, your own entries in the statement: who is
             responsible, how to reach them, and how the settings were found.
-        after: Not here but in `tfdpnorm.make_plan`, for a second phase: no settings are suggested
-            for one.
 
     Returns:
         A `PrivateModel`; `compile` and `fit` it.
@@ -181,12 +178,6 @@ def make_private(
         # With settings of your own:
         private = tfdpnorm.make_private(model, plan, public_batch=public_rows)
     """
-    if after is not None:
-        raise ValueError(
-            "Expected no after in make_private(): a second phase needs a plan. Write "
-            'plan = tfdpnorm.make_plan(..., accountant="pld", after=ledger) and '
-            "make_private(model, plan)."
-        )
     _check_one_of(
         plan,
         budget=budget,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tfdpnorm import lazy
 
 _NAMES = {
-    "ComposedSearch": "tfdpnorm.tuning.searches",
+    "PrivateBayesianOptimization": "tfdpnorm.tuning.searches",
     "PrivateHyperModel": "tfdpnorm.tuning.hypermodel",
     "PrivateRandomSearch": "tfdpnorm.tuning.searches",
 }
@@ -17,7 +17,7 @@ __all__ = [*_NAMES]
 
 if TYPE_CHECKING:
     from tfdpnorm.tuning.hypermodel import PrivateHyperModel as PrivateHyperModel
-    from tfdpnorm.tuning.searches import ComposedSearch as ComposedSearch
+    from tfdpnorm.tuning.searches import PrivateBayesianOptimization as PrivateBayesianOptimization
     from tfdpnorm.tuning.searches import PrivateRandomSearch as PrivateRandomSearch
 else:
     __getattr__, __dir__ = lazy.attributes(__name__, _NAMES)

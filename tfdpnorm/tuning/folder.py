@@ -217,22 +217,6 @@ class SearchFolder:
         finally:
             self.ledger.close()
 
-    def check_same_search(self, rows):
-        """Checks that the search that another process has opened is this one.
-
-        Args:
-            rows: What `rows_of_search` returns.
-
-        Raises:
-            ValueError: if it differs in its budget, its settings, its rows or what is searched.
-            OSError: if its ledger is not in the folder.
-        """
-        self.check_settings()
-        ledger = read_ledger(self.path / LEDGER)
-        self._key = _read_key(self.path)
-        if self._key is not None:  # It is gone if the search has just ended.
-            self._check_rows(ledger, rows)
-
     def check_settings(self):
         """Checks that the search whose ledger is in the folder has these settings.
 

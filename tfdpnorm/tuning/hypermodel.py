@@ -254,21 +254,6 @@ def check_fit_arguments(given, tuner):
         )
 
 
-class StopAfterEpochs(keras.callbacks.Callback):
-    """Ends a trial early, after so many epochs, for tuners that try many settings for a short time.
-
-    Its whole plan is counted all the same.
-    """
-
-    def __init__(self, epochs):
-        super().__init__()
-        self._epochs = epochs
-
-    def on_epoch_end(self, epoch, logs=None):
-        if epoch + 1 >= self._epochs:
-            self.model.stop_training = True
-
-
 def _compiled_with(model):
     """The arguments of `compile` of a compiled Keras model, but for its metrics, a dict."""
     if getattr(model, "optimizer", None) is None or not getattr(model, "loss", None):

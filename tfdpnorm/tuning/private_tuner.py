@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import hashlib
 import json
+import os
 import pathlib
 import secrets
 import warnings
@@ -22,27 +23,24 @@ from tfdpnorm.training import PrivateValidation, PublicBatch
 from tfdpnorm.training.checks.callbacks import validations_first
 from tfdpnorm.training.checks.data import check_number, check_person
 from tfdpnorm.training.validation_data import check_validation_rows
-from tfdpnorm.tuning.distributed import check_distributed_mode, is_worker, tuner_file
 from tfdpnorm.tuning.folder import SearchFolder, inputs_of, rows_of_search
 from tfdpnorm.tuning.hypermodel import (
     ModelAndSettings,
     PrivateHyperModel,
     SearchTrial,
-    StopAfterEpochs,
     check_fit_arguments,
     check_trial_callbacks,
     checked_settings,
 )
 from tfdpnorm.tuning.trials import SCORE, random_values, score_of
 
-_EPOCHS = "tuner/epochs"  # How long Hyperband wants a trial to be.
 _SAMPLED_SETTINGS = 100
 
 
 class PrivateTuner(keras_tuner.Tuner):
     """A Keras Tuner search in which every trial is a private training, and the search is charged.
 
-    See `PrivateRandomSearch` and `ComposedSearch`.
+    See `PrivateRandomSearch` and `PrivateBayesianOptimization`.
 
     Attributes:
         budget: `PrivacyBudget` of the search.
@@ -63,7 +61,11 @@ class PrivateTuner(keras_tuner.Tuner):
         directory,
         project_name,
     ):
-        check_distributed_mode()
+        if any(name.startswith("KERASTUNER_") for name in os.environ):
+            raise ValueError(
+                "Keras Tuner's distributed mode is not supported: one process trains all trials. "
+                "Unset KERASTUNER_ORACLE_IP, KERASTUNER_ORACLE_PORT and KERASTUNER_TUNER_ID."
+            )
         if isinstance(hypermodel, PrivateHyperModel) != (settings is None):
             raise ValueError(
                 "Expected settings with a function that builds a model, and none with a "
@@ -92,8 +94,6 @@ class PrivateTuner(keras_tuner.Tuner):
         super().__init__(oracle, hypermodel, directory=directory, project_name=project_name)
         # What is searched is fixed before data are looked at; what turns up later has its default.
         oracle.tune_new_entries = False
-        # Keras Tuner's chief, too, hands trials out by this method of its oracle.
-        self._create_trial, oracle.create_trial = oracle.create_trial, self._recorded_trial
         self._plan = self._dearest(given)
         self._check_budget()
         self._folder = SearchFolder(self.project_dir, self.search_plan, self._plan, self._fixed())
@@ -135,8 +135,7 @@ class PrivateTuner(keras_tuner.Tuner):
             ValueError: for other arguments, if a validation example is a training example, the
                 folder holds another search or one of other rows, or a callback asks private
                 questions of its own or writes trials down.
-            BlockingIOError: if another process runs this search, or, in Keras Tuner's distributed
-                mode, the same trial.
+            BlockingIOError: if another process runs this search.
         """
         check_fit_arguments(fit_arguments, type(self).__name__)
         self._callbacks = validations_first(callbacks)
@@ -153,11 +152,6 @@ class PrivateTuner(keras_tuner.Tuner):
         check_number(x, fit_arguments.get("person"), self._plan)
         self._check_public_rows(keras_tuner.HyperParameters())
         rows = rows_of_search(x, y, validation_data, fit_arguments)
-        if is_worker():
-            self.oracle.get_space()  # Waits for the chief, who opens the folder before it answers.
-            self._folder.check_same_search(rows)
-            super().search(x, y, verbose=0, **fit_arguments)
-            return
         with self._folder.opened(rows):
             if pathlib.Path(self._get_tuner_fname()).exists():
                 self.reload()  # Another process may have gone on since this tuner was made.
@@ -170,26 +164,18 @@ class PrivateTuner(keras_tuner.Tuner):
 
     def save(self):
         """Writes the states of the oracle and of this tuner."""
-        if not is_worker():
-            self.oracle.save()
+        self.oracle.save()
         files.write_whole(self._get_tuner_fname(), json.dumps(self.get_state()))
 
     def reload(self):
         """Loads the state of the search; a trial that was cut short as it began is run again."""
         super().reload()
-        if not is_worker():
-            run_again_what_began(self.oracle)
+        run_again_what_began(self.oracle)
 
-    def _recorded_trial(self, tuner_id):
-        """The next trial of the oracle, recorded in the search's ledger before it is trained."""
-        trial = self._create_trial(tuner_id)
-        if trial.status == "RUNNING":
-            self._folder.ledger.record(Trial(int(trial.trial_id)))
-        return trial
-
-    def _get_tuner_fname(self):
-        # Alike for the chief and for a search in one process: each may continue the other's.
-        return tuner_file(self.project_dir, self.tuner_id)
+    def on_trial_begin(self, trial):
+        """Records the next trial in the search's ledger before it is trained."""
+        self._folder.ledger.record(Trial(int(trial.trial_id)))
+        super().on_trial_begin(trial)
 
     def run_trial(self, trial, x, y, *, verbose=0, **fit_arguments):
         """Trains and scores one trial; as in Keras Tuner."""
@@ -234,15 +220,7 @@ class PrivateTuner(keras_tuner.Tuner):
 
         Args:
             num_trials: The most of them; None for all.
-
-        Raises:
-            ValueError: in a worker of Keras Tuner's distributed mode.
         """
-        if is_worker():
-            raise ValueError(
-                "A worker does not have the trials. Ask for them in the chief's process, or in "
-                "another process once the search has ended."
-            )
         ended = [trial for trial in self.oracle.trials.values() if trial.status == "COMPLETED"]
         # Trials are exchangeable, so that a tie is broken at random, whatever the data.
         return sorted(ended, key=lambda t: (-t.score, t.trial_id))[:num_trials]
@@ -255,8 +233,6 @@ class PrivateTuner(keras_tuner.Tuner):
 
     def _trial(self, trial):
         callbacks = copy.deepcopy(self._callbacks or [])
-        if _EPOCHS in trial.hyperparameters.values:
-            callbacks.append(StopAfterEpochs(trial.hyperparameters.values[_EPOCHS]))
         run_dir = self.run_dir_of(trial)
         return SearchTrial(self.search_plan, self.budget.delta, run_dir, callbacks)
 

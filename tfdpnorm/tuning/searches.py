@@ -5,19 +5,19 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
+import keras_tuner
+
 from tfdpnorm import arguments
 from tfdpnorm.choices import SEARCH_DISTRIBUTIONS
 from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.training.resume.run_folder import write_statement
 from tfdpnorm.tuning.private_tuner import PrivateTuner
-from tfdpnorm.tuning.trials import NOT_FOR_RELEASE, SCORE, RandomTrials
+from tfdpnorm.tuning.trials import NOT_FOR_RELEASE, RandomTrials, objective
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
-
-    import keras_tuner
 
     from tfdpnorm.privacy.budget import PrivacyBudget
     from tfdpnorm.training.private_model import PrivateModel
@@ -122,7 +122,7 @@ class PrivateRandomSearch(PrivateTuner):
         if self._winner(1).trial_id != trial.trial_id:
             raise PrivacyError(
                 "This is not the selected trial: the epsilon of the search covers the release of "
-                "the selected trial only. Use ComposedSearch to release all."
+                "the selected trial only. Use PrivateBayesianOptimization to release all."
             )
         private = super().load_model(trial)
         write_statement(self._folder.winner, private)
@@ -150,9 +150,10 @@ class PrivateRandomSearch(PrivateTuner):
         if asked != 1:
             raise PrivacyError(
                 f"Only the best trial can be requested, got {asked}: the epsilon of the search "
-                "covers the release of that trial only. Use ComposedSearch to release all."
+                "covers the release of that trial only. Use PrivateBayesianOptimization to release "
+                "all."
             )
-        trials = self.get_best_trials()  # Rejects a worker, whose oracle has none.
+        trials = self.get_best_trials()
         if not self._folder.has_ended:
             raise PrivacyError("The search has not ended. Call search() again until it ends.")
         if not self._folder.winner.exists():
@@ -165,25 +166,24 @@ class PrivateRandomSearch(PrivateTuner):
         return trials[0]
 
 
-class ComposedSearch(PrivateTuner):
-    """A search by any oracle of Keras Tuner, whose trials all count, one on top of the other.
+class PrivateBayesianOptimization(PrivateTuner):
+    """Bayesian optimisation: settings follow from the scores so far, and every trial is charged.
 
-    For those that choose settings by the scores so far, such as Bayesian optimisation and
-    Hyperband. All trials, their weights and their noisy scores may be released. This is
-    expensive: a trial's noise grows with about the square root of their number.
+    All trials, their weights and their noisy scores may be released. This is expensive: a trial's
+    noise grows with about the square root of their number.
 
-        oracle = keras_tuner.oracles.BayesianOptimizationOracle(
-            objective=keras_tuner.Objective("score", "max"), max_trials=8
-        )
-        tuner = ComposedSearch(build, oracle=oracle, trials=8, budget=..., settings=...)
+        tuner = PrivateBayesianOptimization(build, trials=8, budget=..., settings=...)
 
     Args:
         hypermodel: `PrivateHyperModel`, or a function from hyperparameters to a compiled Keras
             model.
-        oracle: `keras_tuner.Oracle` with the objective "score", to be maximised.
         budget: `PrivacyBudget` of all trials together.
         trials: The most trials that there will be.
-        settings, lots, validation_is_public: Those of `PrivateRandomSearch`.
+        settings, lots, validation_is_public, max_consecutive_failed_trials: Those of
+            `PrivateRandomSearch`.
+        num_initial_points: How many trials have random settings first; default: three for each
+            hyperparameter.
+        seed: Of the choice of settings; never of noise.
         directory: Folder of all searches.
         project_name: Name of the folder of this search in it.
     """
@@ -192,20 +192,24 @@ class ComposedSearch(PrivateTuner):
         self,
         hypermodel: PrivateHyperModel | Callable,
         *,
-        oracle: keras_tuner.Oracle,
         budget: PrivacyBudget,
         trials: int,
         settings: Mapping[str, Any] | Callable | None = None,
         lots: Sequence[tuple[float, int]] | None = None,
         validation_is_public: bool = False,
+        max_consecutive_failed_trials: int = 3,
+        num_initial_points: int | None = None,
+        seed: int | None = None,
         directory: str | os.PathLike | None = None,
-        project_name: str = "composed_search",
+        project_name: str = "bayesian_optimization",
     ) -> None:
-        if getattr(oracle.objective, "name", None) != SCORE or oracle.objective.direction != "max":
-            raise ValueError(
-                f'Expected an oracle with objective=keras_tuner.Objective("{SCORE}", "max"), got '
-                f"{oracle.objective}."
-            )
+        oracle = keras_tuner.oracles.BayesianOptimizationOracle(
+            objective(),
+            max_trials=trials,
+            num_initial_points=num_initial_points,
+            seed=seed,
+            max_consecutive_failed_trials=max_consecutive_failed_trials,
+        )
         super().__init__(
             hypermodel,
             oracle=oracle,
@@ -218,4 +222,3 @@ class ComposedSearch(PrivateTuner):
             directory=directory,
             project_name=project_name,
         )
-        oracle.max_trials = min(trials, oracle.max_trials or trials)

@@ -3,8 +3,10 @@
 import math
 import time
 
-from tfdpnorm.choices import ACCOUNTANTS, ADJACENCIES
+from tfdpnorm.choices import ACCOUNTANTS
+from tfdpnorm.privacy import PrivacyBudget
 from trainers.ermis import published as paper
+from trainers.ermis.comparison import ADJACENCIES, noise_stated, stated
 from trainers.ermis.readings import (
     LITERAL,
     NEAREST,
@@ -14,6 +16,7 @@ from trainers.ermis.readings import (
     sigmas,
 )
 from trainers.records.made_with import made_with
+from trainers.specs.private import CLAIMING_ACCOUNTANTS
 
 EPSILONS = (0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
 
@@ -87,8 +90,6 @@ def _quoted():
 
 def _epsilons(rate, noise_multiplier, updates):
     """Dict from adjacency to a dict from accountant to an epsilon that holds."""
-    from tfdpnorm.privacy.comparison import stated
-
     return {
         adjacency: {
             name: stated(name, rate, noise_multiplier, updates, paper.DELTA, adjacency).epsilon
@@ -100,15 +101,12 @@ def _epsilons(rate, noise_multiplier, updates):
 
 def _curve(dataset, epsilons):
     """Sigma against epsilon: the paper's accountants in two readings, and what holds."""
-    from tfdpnorm.privacy import PrivacyBudget
-    from tfdpnorm.privacy.comparison import noise_stated
-
     rate, updates = quoted_settings(dataset)
     lines = {
         f"{accountant}, {reading.name}": [
             reading.sigma(accountant, epsilon, rate, updates) for epsilon in epsilons
         ]
-        for accountant in ("ac", "zcdp")
+        for accountant in CLAIMING_ACCOUNTANTS
         for reading in (LITERAL, NEAREST)
     }
     for adjacency in ADJACENCIES:

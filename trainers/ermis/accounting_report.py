@@ -1,6 +1,7 @@
-"""Tables and plot of Ermis & Cemgil's accountants, made from their record and nothing else."""
+"""Tables and plot of Ermis & Cemgil's accountants."""
 
 from tfdpnorm.privacy.rounding import ceil_text
+from trainers.ermis.comparison import ADJACENCIES, ALL_ACCOUNTANTS, stated
 from trainers.ermis.published import SIGMAS
 from trainers.report import figure as figures
 from trainers.report.markdown import table
@@ -52,6 +53,29 @@ def accounting_text(record):
             *(_curve_table(curve) for curve in record["curves"]),
         ]
     )
+
+
+def comparison_text(sampling_rate, noise_multiplier, updates, delta):
+    """Returns what four accountants say of the same updates, in Markdown.
+
+    Args:
+        sampling_rate: See `trainers.ermis.comparison.stated`, as for the others.
+        noise_multiplier: See there.
+        updates: See there.
+        delta: See there.
+    """
+    settings = (sampling_rate, noise_multiplier, updates, delta)
+    results = [stated(name, *settings, which) for which in ADJACENCIES for name in ALL_ACCOUNTANTS]
+    rows = [
+        (
+            _ADJACENCIES[said.adjacency],
+            said.accountant,
+            ceil_text(said.epsilon),
+            "yes" if said.holds else f"NO GUARANTEE: {said.because}",
+        )
+        for said in results
+    ]
+    return table(("neighbours", "accountant", "epsilon (rounded up)", "holds"), rows)
 
 
 def plot_accounting(record, path):

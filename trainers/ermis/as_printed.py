@@ -5,9 +5,9 @@ import shutil
 
 from tensorflow import keras
 
-from tfdpnorm.privacy.comparison import stated
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.training import total_l2_norm_clip
+from trainers.ermis.comparison import stated
 from trainers.ermis.printed_dpvd import train_as_printed
 from trainers.ermis.readings import NEAREST
 from trainers.runs.build import build_network

@@ -4,7 +4,6 @@ import dataclasses
 import math
 
 from tfdpnorm import arguments
-from tfdpnorm.choices import CLAIMING_ACCOUNTANTS
 from trainers.cells import column_of_privacy, with_changes
 from trainers.ermis import published as paper
 from trainers.ermis.settings import (
@@ -19,7 +18,7 @@ from trainers.ermis.settings import (
 )
 from trainers.scale import given_names, with_scale
 from trainers.specs import PrivateSpec
-from trainers.specs.private import READINGS
+from trainers.specs.private import CLAIMING_ACCOUNTANTS, READINGS
 
 MODELS = ("mlp", "random_features", "small_cnn")
 _EPSILONS = (10.0, 1.0, 0.1)

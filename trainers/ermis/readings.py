@@ -7,6 +7,7 @@ those around the one that comes nearest.
 import dataclasses
 import math
 
+from trainers.ermis import advanced_composition, zcdp
 from trainers.ermis import published as paper
 
 
@@ -40,8 +41,6 @@ class Reading:
             updates: T >= 1.
             delta: In (0, 1).
         """
-        from tfdpnorm.privacy import advanced_composition, zcdp
-
         settings = (epsilon, delta, sampling_rate, updates)
         if accountant == "ac":
             step, step_delta = advanced_composition.step_budget(*settings, self.composition_share)

@@ -9,13 +9,16 @@ from tensorflow import keras
 
 from tfdpnorm import files
 from tfdpnorm.keras_compat.training import keep_whole, run_again_what_began
-from tfdpnorm.tuning.hypermodel import StopAfterEpochs
-from tfdpnorm.tuning.trials import SCORE, PublicScore
+from tfdpnorm.tuning.trials import SCORE, PublicScore, objective
 from trainers.runs.non_private import NonPrivateRun, reason_of
 from trainers.searches.hypermodel import MEASURED
-from trainers.searches.space import grids, oracle_of, trial_spec
+from trainers.searches.space import grids, trial_spec
 
-_EPOCHS, _WEIGHTS = "tuner/epochs", "of.weights.h5"
+_WEIGHTS = "of.weights.h5"
+_ORACLES = {
+    "random": keras_tuner.oracles.RandomSearchOracle,
+    "bayesian": keras_tuner.oracles.BayesianOptimizationOracle,
+}
 
 
 class PlainTuner(keras_tuner.Tuner):
@@ -30,7 +33,8 @@ class PlainTuner(keras_tuner.Tuner):
     def __init__(self, spec, data, directory):
         self._spec, self._data = spec, data
         self._grids = grids(spec, data.num_examples)
-        oracle = oracle_of(spec, data.num_examples)
+        trials = math.ceil(spec.expected_trials)
+        oracle = _ORACLES[spec.tuner](objective(), max_trials=trials, seed=spec.run.seed)
         keep_whole(oracle, files.write_whole)
         super().__init__(oracle, self._chosen, directory=directory, project_name="search")
 
@@ -79,16 +83,13 @@ class PlainTuner(keras_tuner.Tuner):
         return folder
 
     def _run(self, trial):
-        values = trial.hyperparameters.values
         spec = trial_spec(self._spec.run, self._chosen(trial.hyperparameters))
-        stop = [StopAfterEpochs(values[_EPOCHS])] if _EPOCHS in values else []
         return NonPrivateRun(
             spec,
             self._data,
             run_dir=self.run_dir_of(trial),
             resume=True,
             echo=lambda text: None,
-            callbacks=stop,
         )
 
     def _chosen(self, hp):

@@ -10,13 +10,12 @@ from tfdpnorm.data import split_public
 from tfdpnorm.data.examples import Examples
 from tfdpnorm.privacy import PrivacyBudget
 from tfdpnorm.privacy.rounding import ceil_text
-from tfdpnorm.tuning import ComposedSearch, PrivateRandomSearch
-from tfdpnorm.tuning.distributed import is_distributed
+from tfdpnorm.tuning import PrivateBayesianOptimization, PrivateRandomSearch
 from trainers.runs.private import known_of
 from trainers.runs.skeleton import Run
 from trainers.searches.hypermodel import MEASURED, CellHyperModel
 from trainers.searches.plain import PlainTuner
-from trainers.searches.space import grids, oracle_of
+from trainers.searches.space import grids
 
 NOT_FOR_RELEASE = (
     "Not for release if the data are private: the epsilon assumes that only the selected trial is "
@@ -38,11 +37,6 @@ class SearchRun(Run):
     def __init__(self, spec, data, *, checkpoint_every=None, **more):
         data, self._scored = without_scored(data, spec)
         super().__init__(spec, data, **more)
-        if self.run_dir is None and is_distributed():
-            raise ValueError(
-                "Keras Tuner's distributed mode needs --run_dir, a folder that all processes of "
-                "the search share. Pass the same one to all of them."
-            )
         if self.run_dir is None:
             self._temporary = tempfile.TemporaryDirectory()
             self.run_dir = self._temporary.name
@@ -166,7 +160,7 @@ def without_scored(data, spec):
 
 
 def _private_tuner(search, checkpoint_every):
-    spec, count = search.spec, search.data.num_examples
+    spec = search.spec
     hypermodel = CellHyperModel(spec, search.data, checkpoint_every)
     shared = {
         "budget": PrivacyBudget(spec.run.epsilon, spec.run.delta),
@@ -177,7 +171,7 @@ def _private_tuner(search, checkpoint_every):
         more = dict(expected_trials=spec.expected_trials, distribution=spec.distribution)
         return PrivateRandomSearch(hypermodel, **more, **shared)
     trials = math.ceil(spec.expected_trials)
-    return ComposedSearch(hypermodel, oracle=oracle_of(spec, count), trials=trials, **shared)
+    return PrivateBayesianOptimization(hypermodel, trials=trials, seed=spec.run.seed, **shared)
 
 
 def _plain_tuner(search, checkpoint_every):

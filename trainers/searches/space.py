@@ -1,15 +1,10 @@
-"""The space of a search: a grid of values for each setting, the spec of a trial, and its tuner.
+"""The space of a search: a grid of values for each setting, and the spec of a trial.
 
 The grids depend on the spec and the flags alone. Where no values are listed, they lie around the
 run's own.
 """
 
-import math
-
-import keras_tuner
-
 from tfdpnorm import arguments
-from tfdpnorm.tuning.trials import objective
 
 _AROUND = (0.1, 0.3, 1.0, 3.0, 10.0)
 _LOTS = (0.5, 1.0, 2.0)
@@ -91,19 +86,3 @@ def trial_spec(run, chosen, **more):
     if "groups" in chosen:
         changes["model_options"] = (*run.model_options, ("groups", chosen["groups"]))
     return run.replaced(**{**changes, **more})
-
-
-def oracle_of(spec, num_examples):
-    """Returns the oracle of Keras Tuner that a `SearchSpec` asks for, on N examples."""
-    run, trials = spec.run, math.ceil(spec.expected_trials)
-    if spec.tuner == "hyperband":
-        per_epoch = max(1, round(num_examples / run.examples_per_update))
-        epochs = math.ceil(run.updates(num_examples) / per_epoch)
-        oracle = keras_tuner.oracles.HyperbandOracle(objective(), max_epochs=epochs, seed=run.seed)
-        oracle.max_trials = trials
-        return oracle
-    of = {
-        "random": keras_tuner.oracles.RandomSearchOracle,
-        "bayesian": keras_tuner.oracles.BayesianOptimizationOracle,
-    }[spec.tuner]
-    return of(objective(), max_trials=trials, seed=run.seed)

@@ -10,7 +10,6 @@ from tfdpnorm.choices import (
     ACCOUNTANTS,
     AUTO,
     BATCH_NORMS,
-    CLAIMING_ACCOUNTANTS,
     CLIP_GROUPINGS,
     ENGINES,
     GENERATORS,
@@ -30,6 +29,8 @@ VARIATIONAL_METHODS = ("dpvd", "svi", "dpsgd", "dropout", "gaussian_dropout", "n
 DROPOUTS = {"dropout": "binary", "gaussian_dropout": "gaussian"}
 # Of their method "dpvd": with a guarantee, or Algorithm 1 to the letter, without any.
 READINGS = ("sound", "as_printed")
+# Their accountants. Not all that they claim holds (`trainers.ermis.comparison`).
+CLAIMING_ACCOUNTANTS = ("ac", "zcdp")
 # What the statement says on the word of the data holder.
 DECLARED = (
     "responsible",

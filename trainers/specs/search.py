@@ -4,10 +4,13 @@ import dataclasses
 from typing import ClassVar
 
 from tfdpnorm import arguments
-from tfdpnorm.choices import SEARCH_DISTRIBUTIONS, TUNERS
+from tfdpnorm.choices import SEARCH_DISTRIBUTIONS
 from trainers.cells import column_of_privacy, in_precision
 from trainers.specs.options import check_fields, option, options, when
 from trainers.specs.training import TrainingSpec
+
+# Who chooses the settings of trials, by the kind of the run: the first by default.
+_TUNERS = {"private": ("private_random", "bayesian"), "non_private": ("random", "bayesian")}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -23,9 +26,9 @@ class SearchSpec:
     tuner: str = option(
         "private_random",
         "How trials get their settings. private_random: at random, for a secret random number of "
-        "trials, of which the best is released; random, bayesian, hyperband: Keras Tuner's, with "
-        "all trials composed.",
-        choices=TUNERS,
+        "trials, of which the best is released; bayesian: by the scores so far, with all trials "
+        "composed; random: of cells without privacy.",
+        choices=("private_random", "random", "bayesian"),
     )
     over: str = option(
         help="Searched settings: names such as learning_rate,norm, with or without values: "
@@ -57,11 +60,7 @@ class SearchSpec:
         check_fields(self)
         if self.run.kind == "private":
             _check_searched(self.run)
-        elif self.tuner == "private_random":
-            raise ValueError(
-                "Expected tuner='random', 'bayesian' or 'hyperband' for a run without privacy, got "
-                f"{self.tuner!r}."
-            )
+        arguments.choice(f"tuner of a {self.run.kind} run", self.tuner, _TUNERS[self.run.kind])
 
     # What sweeps, tables and records ask of every spec.
     experiment = property(lambda self: self.run.experiment)
@@ -132,7 +131,7 @@ def search_spec(run, **settings):
             f"Expected settings of a search over a cell of kind {run.kind!r}, got "
             f"{', '.join(unknown)}. Leave them out."
         )
-    own.setdefault("tuner", "private_random" if is_private else "random")
+    own.setdefault("tuner", _TUNERS[run.kind][0])
     column, covered = run.column, "on examples left out, for nothing: no epsilon holds"
     if is_private:
         column = column_of_privacy(settings.get("epsilon", run.epsilon))

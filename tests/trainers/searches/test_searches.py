@@ -77,6 +77,7 @@ def test_the_spec_of_a_trial(searched):
         (dict(accountant="pld"), 'accountant="rdp"'),
         (dict(plateau="private"), "plateau="),
         (dict(tuner="grid"), "tuner"),
+        (dict(tuner="random"), "tuner of a private run to be one of 'private_random', 'bayesian'"),
     ],
 )
 def test_cells_that_cannot_be_searched(searched, changes, message):
@@ -110,14 +111,8 @@ def test_cells_whose_epsilon_does_not_hold_are_rejected():
         search_spec(claimed, over="learning_rate")
 
 
-@pytest.mark.parametrize(
-    "tuner",
-    [
-        "private_random",
-        pytest.param("bayesian", marks=pytest.mark.slow),
-        pytest.param("hyperband", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow_cases("bayesian")
+@pytest.mark.parametrize("tuner", ["private_random", "bayesian"])
 def test_a_search_has_a_record_of_the_common_kind(
     searched, tiny_data, tmp_path, monkeypatch, tuner
 ):
@@ -160,8 +155,7 @@ def test_a_search_has_a_record_of_the_common_kind(
     assert searches.plot_searches([record], tmp_path / "plot.png", "title").exists()
 
 
-@pytest.mark.parametrize("tuner", ["random", pytest.param("hyperband", marks=pytest.mark.slow)])
-def test_a_search_without_privacy(tiny_data, tmp_path, tuner):
+def test_a_search_without_privacy(tiny_data, tmp_path):
     cell = NonPrivateSpec(
         experiment="davody_table2",
         network="mlp",
@@ -173,7 +167,7 @@ def test_a_search_without_privacy(tiny_data, tmp_path, tuner):
         epochs=2,
         weight_noise_stddev=0.1,
     )
-    more = dict(score_examples=16, expected_trials=2.0, tuner=tuner, recorded_trials="all")
+    more = dict(score_examples=16, expected_trials=2.0, recorded_trials="all")
     spec = search_spec(cell, over="learning_rate=0.001:0.1", **more)
     places = {"output_dir": tmp_path, "run_dir": tmp_path / "run"}
     result = registry.run_cell(spec, data=tiny_data, resume=True, **places)

@@ -162,8 +162,8 @@ def test_a_search_has_the_settings_of_its_run_and_its_own():
     search = SearchSpec(run=run, over="learning_rate")
     own = {name for name in options(SearchSpec) if name != "run"}
     assert search.settings == {**run.settings, **{n: getattr(search, n) for n in own}}
-    changed = search.replaced(seed=3, tuner="random")
-    assert (changed.seed, changed.run.seed, changed.tuner) == (3, 3, "random")
+    changed = search.replaced(seed=3, tuner="bayesian")
+    assert (changed.seed, changed.run.seed, changed.tuner) == (3, 3, "bayesian")
     assert (search.cell, search.experiment, search.network) == ("n/c", "e", "n")
     assert issubclass(PrivateSpec, TrainingSpec) and run.run is run
 

@@ -25,7 +25,7 @@ small. At q = 1 nothing is amplified, and what remains is zCDP's own composition
 import math
 
 from tfdpnorm import arguments
-from tfdpnorm.privacy.stepwise import amplified, gaussian_epsilon, gaussian_noise, unamplified
+from trainers.ermis.stepwise import amplified, gaussian_epsilon, gaussian_noise, unamplified
 
 
 def step_budget(epsilon, delta, sampling_rate, updates, step_delta=None):
@@ -71,11 +71,6 @@ def claimed_epsilon(noise_ratio, sampling_rate, updates, delta, step_delta=None)
     step = amplified(gaussian_epsilon(noise_ratio, step_delta), rate)
     rho = updates / (2 * gaussian_noise(step, rate * step_delta) ** 2)
     return rho + 2 * math.sqrt(rho * math.log(1 / delta))
-
-
-def claimed_noise(epsilon, delta, sampling_rate, updates, step_delta=None):
-    """The noise ratio that the paper asks for; arguments as in `step_budget`."""
-    return gaussian_noise(*step_budget(epsilon, delta, sampling_rate, updates, step_delta))
 
 
 def holds(sampling_rate):

@@ -6,12 +6,13 @@ Of an update, the worst pair of outputs is
 
 in units of the clipping norm: if the example is in the batch, its gradient and that of the other
 one point in opposite directions. That no other pair is worse, whatever the gradients and at every
-epsilon, is shown in BUILD_NOTES, "Ermis & Cemgil: accounting". So epsilon of T updates is that of
+epsilon, is shown in docs/guarantee.md, "Replacing an example". So epsilon of T updates is that of
 P and Q composed T times (Zhu, Dong & Wang 2022, Theorem 10), and holds.
 
 Not for batches of a fixed size: replacing an example then moves the others' chances as well.
 """
 
+import dataclasses
 import functools
 import math
 
@@ -29,7 +30,7 @@ from tfdpnorm.privacy.accountants import (
     rdp_of,
     rdp_to_epsilon,
 )
-from tfdpnorm.privacy.mixtures import composed_losses, replaced
+from tfdpnorm.privacy.mixtures import composed_losses, removed
 
 _MOST_POINTS = 2_000_000
 
@@ -66,6 +67,12 @@ def replace_one_epsilon(sampling_rate, noise_multiplier, updates, delta, account
     # P and Q mirror each other: one distribution serves both directions.
     losses = composed_losses([(replaced(rate, noise), updates)], interval)
     return profiles.epsilon_at(profiles.of_losses([losses], updates), delta)
+
+
+def replaced(rate, noise_multiplier, rows=1):
+    """The `Pair` of a person's rows and those of another one, whose gradients are opposite."""
+    pair = removed(rate, noise_multiplier, rows)
+    return dataclasses.replace(pair, below=-pair.above)
 
 
 @functools.lru_cache(maxsize=64)

@@ -1,8 +1,7 @@
-"""Four accountants compared, for two adjacencies: which epsilon each states, and whether
-it holds.
+"""Four accountants compared, for two adjacencies: which epsilon each states, and whether it holds.
 
 "rdp" and "pld" hold. "ac" and "zcdp" are those of Ermis & Cemgil (2017), in `advanced_composition`
-and `zcdp`: they serve to compare with the paper. What does not hold is a claim and no guarantee.
+and `zcdp`: no plan of a run takes them. What does not hold is a claim and no guarantee.
 
 Noise multipliers are always over the clipping norm. Replacing an example moves the sum by up to two
 norms, so that a noise multiplier z is there a noise ratio z / 2, which is the paper's sigma.
@@ -12,15 +11,16 @@ import math
 from dataclasses import dataclass
 
 from tfdpnorm import arguments
-from tfdpnorm.choices import ACCOUNTANTS, ADJACENCIES, CLAIMING_ACCOUNTANTS
-from tfdpnorm.privacy import advanced_composition, zcdp
+from tfdpnorm.choices import ACCOUNTANTS
 from tfdpnorm.privacy.accountants import dp_sgd_event, epsilon_of
-from tfdpnorm.privacy.budget import PrivacyBudget
 from tfdpnorm.privacy.calibration import calibrate_noise_multiplier, noise_reaching
-from tfdpnorm.privacy.replace_one import replace_one_epsilon
-from tfdpnorm.privacy.rounding import ceil_float
+from trainers.ermis import advanced_composition, zcdp
+from trainers.ermis.replace_one import replace_one_epsilon
+from trainers.specs.private import CLAIMING_ACCOUNTANTS
 
 ALL_ACCOUNTANTS = (*CLAIMING_ACCOUNTANTS, *ACCOUNTANTS)
+# Which two data sets are neighbours: one lacks an example of the other, or has another one for it.
+ADJACENCIES = ("add_or_remove_one", "replace_one")
 _SENSITIVITY = {"add_or_remove_one": 1, "replace_one": 2}  # In clipping norms.
 
 
@@ -31,7 +31,6 @@ class Stated:
     Attributes:
         accountant: One of `ALL_ACCOUNTANTS`.
         adjacency: One of `ADJACENCIES`.
-        noise_multiplier: Standard deviation of the noise over the clipping norm.
         epsilon: What the accountant says, perhaps infinite. No guarantee unless `holds`.
         holds: Whether its derivation is sound here, and the epsilon finite.
         because: Why not, a sentence; "" where it holds.
@@ -39,7 +38,6 @@ class Stated:
 
     accountant: str
     adjacency: str
-    noise_multiplier: float
     epsilon: float
     holds: bool
     because: str
@@ -84,14 +82,14 @@ def stated(
             because = "the Gaussian theorem needs an epsilon below 1 in each update"
     if math.isinf(epsilon):
         because = because or "no epsilon is finite"
-    return Stated(accountant, adjacency, float(noise), epsilon, not because, because)
+    return Stated(accountant, adjacency, epsilon, not because, because)
 
 
 def noise_stated(accountant, budget, sampling_rate, updates, adjacency="add_or_remove_one"):
-    """The noise multiplier that an accountant asks for: the inverse of `stated`.
+    """The noise multiplier with which `stated` reaches a budget.
 
     Args:
-        accountant: See `stated`.
+        accountant: "rdp" or "pld".
         budget: The target, a `PrivacyBudget`.
         sampling_rate: See `stated`.
         updates: See `stated`.
@@ -99,24 +97,14 @@ def noise_stated(accountant, budget, sampling_rate, updates, adjacency="add_or_r
 
     Returns:
         The noise multiplier, over the clipping norm, a float with at most seven digits, rounded
-        towards more noise. 0.0 for an infinite epsilon. By "ac" and "zcdp", the noise of their
-        claim, whether it holds or not.
+        towards more noise. 0.0 for an infinite epsilon.
 
     Raises:
         ValueError: if an argument is outside of its range, or no noise reaches the budget.
     """
-    accountant = arguments.choice("accountant", accountant, ALL_ACCOUNTANTS)
     adjacency = arguments.choice("adjacency", adjacency, ADJACENCIES)
-    arguments.instance("budget", budget, PrivacyBudget)
-    if math.isinf(budget.epsilon):
-        return 0.0
-    sensitivity = _SENSITIVITY[adjacency]
-    if accountant in CLAIMING_ACCOUNTANTS:
-        module = advanced_composition if accountant == "ac" else zcdp
-        ratio = module.claimed_noise(budget.epsilon, budget.delta, sampling_rate, updates)
-        return ceil_float(sensitivity * ratio, 7)
     noise = calibrate_noise_multiplier(budget, sampling_rate, updates, accountant)
-    if adjacency == "add_or_remove_one":
+    if adjacency == "add_or_remove_one" or noise == 0:
         return noise
 
     def reached(noise_multiplier):
@@ -124,6 +112,4 @@ def noise_stated(accountant, budget, sampling_rate, updates, adjacency="add_or_r
             sampling_rate, noise_multiplier, updates, budget.delta, accountant
         )
 
-    return noise_reaching(
-        reached, budget, sampling_rate, updates, accountant, guess=sensitivity * noise
-    )
+    return noise_reaching(reached, budget, sampling_rate, updates, accountant, guess=2 * noise)

@@ -14,7 +14,7 @@ term, which is a misprint, and T e^2 for the second, which is a little less than
 import math
 
 from tfdpnorm import arguments
-from tfdpnorm.privacy.stepwise import amplified, gaussian_epsilon, gaussian_noise, unamplified
+from trainers.ermis.stepwise import amplified, gaussian_epsilon, unamplified
 
 _LARGEST_STEP_DELTA = 0.1  # One update's; more would not be private, and less may always be spent.
 
@@ -64,11 +64,6 @@ def claimed_epsilon(noise_ratio, sampling_rate, updates, delta, composition_shar
     if noise_ratio == 0:
         return math.inf
     return _composed(amplified(gaussian_epsilon(noise_ratio, step_delta), rate), updates, slack)
-
-
-def claimed_noise(epsilon, delta, sampling_rate, updates, composition_share=0.5):
-    """The noise ratio that this accountant asks for; arguments as in `step_budget`."""
-    return gaussian_noise(*step_budget(epsilon, delta, sampling_rate, updates, composition_share))
 
 
 def holds(noise_ratio, sampling_rate, updates, delta, composition_share=0.5):

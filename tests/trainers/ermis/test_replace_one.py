@@ -1,6 +1,6 @@
 """Replacing one example: divergences by integration, and the measured figures.
 
-The pair itself is tested in test_mixtures.py.
+The pair itself is tested in tests/privacy/test_mixtures.py.
 """
 
 import math
@@ -10,7 +10,7 @@ import pytest
 from scipy import integrate, stats
 
 from tfdpnorm.privacy import RDP_ORDERS, dp_sgd_event, epsilon_of
-from tfdpnorm.privacy.replace_one import _rdp, replace_one_epsilon
+from trainers.ermis.replace_one import _rdp, replace_one_epsilon
 
 DELTA = 1e-5
 
@@ -62,6 +62,11 @@ def test_measured_figures(rate, updates, z, epsilon):
     assert by_pld <= by_rdp <= 1.15 * by_pld
     one_example_less = epsilon_of(dp_sgd_event(rate, z, updates), DELTA, "pld")
     assert one_example_less < by_pld
+
+
+def test_pld_does_not_compose_deltas_that_rounding_takes():
+    with pytest.raises(ValueError, match="^Expected delta of at least 1.4e-08 with the .pld."):
+        replace_one_epsilon(1, 3000.0, 10**6, 1e-10, "pld")
 
 
 def test_zero_noise_and_invalid_arguments():
