@@ -224,6 +224,18 @@ def test_the_wheel_requires_what_it_imports(setup_arguments):
     assert of_extras < imported and required == imported - ours
 
 
+@pytest.mark.parametrize(
+    ("package", "extra"), [("tfdpnorm/tuning", "tuner"), ("trainers", "trainers")]
+)
+def test_what_is_not_installed_is_named_with_its_extra(
+    monkeypatch, setup_arguments, package, extra
+):
+    assert extra in setup_arguments["extras_require"]
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ImportError, match=rf"\[{extra}\]"):
+        runpy.run_path(str(ROOT / package / "__init__.py"))
+
+
 def test_gpu_extra_is_the_same_tensorflow(setup_arguments):
     gpu = list(map(Requirement, setup_arguments["extras_require"]["gpu"]))
     base = [

@@ -3,9 +3,13 @@
 Nothing is imported before it is used: Keras Tuner loads TensorFlow.
 """
 
+import importlib.util
 from typing import TYPE_CHECKING
 
 from tfdpnorm import lazy
+
+if importlib.util.find_spec("keras_tuner") is None:
+    raise ImportError("tfdpnorm.tuning needs Keras Tuner: pip install 'tfdpnorm[tuner]'")
 
 _NAMES = {
     "PrivateBayesianOptimization": "tfdpnorm.tuning.searches",
