@@ -74,7 +74,7 @@ def said_or_by_default(training):
     if not KERAS_3:
         return keras.backend.learning_phase()
     context = _global_state.get_global_attribute("current_call_ctx")
-    return bool(context is not None and context.get_value("training"))
+    return bool(getattr(context, "training", None))
 
 
 def context_of_call():
@@ -116,8 +116,7 @@ def as_called(layer, inputs, context):
 def _as_called_by_keras_3(layer, context):
     before = _global_state.get_global_attribute("current_call_ctx")
     ours = _CallContext(entry_layer=layer)
-    for name, value in context.items():
-        ours.set_value(name, value)
+    vars(ours).update(context)
     is_mixed = layer.compute_dtype != layer.variable_dtype
     scope = _backend.AutocastScope(layer.compute_dtype) if is_mixed else contextlib.nullcontext()
     _global_state.set_global_attribute("current_call_ctx", ours)

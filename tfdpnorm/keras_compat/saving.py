@@ -17,7 +17,7 @@ from tensorflow import keras
 
 from tfdpnorm.keras_compat.models import modules_inside, sublayers
 from tfdpnorm.keras_compat.training import optimizer_variables
-from tfdpnorm.keras_compat.variables import KERAS_3, KERAS_VERSION, raw, weights
+from tfdpnorm.keras_compat.variables import KERAS, KERAS_3, KERAS_VERSION, raw, weights
 
 if KERAS_3:
     from keras.src.models.functional import Functional
@@ -144,7 +144,7 @@ class UnsavedModel(keras.Model):
 def write_saved_model(model, path):
     """Writes the SavedModel of a model for serving, with a batch of any size, without optimizer."""
     if KERAS_3:
-        model.export(path, verbose=False)
+        model.export(path, **({} if KERAS < (3, 6) else {"verbose": False}))
     else:
         model.save(path, save_format="tf", include_optimizer=False)
 
