@@ -33,7 +33,7 @@ MUTANTS = (
     ),
     fault(
         "clip-of-layers-without-root",
-        "tfdpnorm/training/sensitivity_of_layers.py",
+        "tfdpnorm/training/callbacks/privacy_noise_as_dropout.py",
         "return clip * math.sqrt(layers)",
         "return clip",
         "K layers clipped to C each count as C together.",

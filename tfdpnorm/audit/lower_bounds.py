@@ -79,8 +79,7 @@ def epsilon_from_samples(with_example, without_example, *, delta, confidence=0.9
     Args:
         with_example: [n] independent samples on the data set with the example, n >= 2.
         without_example: [m] independent samples without it, m >= 2.
-        delta: See `epsilon_lower_bound`.
-        confidence: See `epsilon_lower_bound`.
+        delta, confidence: See `epsilon_lower_bound`.
 
     Returns:
         The bound, a float >= 0. At most about log(n / 7.4) at confidence 0.95: half of the samples

@@ -155,8 +155,7 @@ def rows_of_persons(drawn, starts, order, most, bits):
 
     Args:
         drawn: Numbers of the persons, int64 [n].
-        starts: See `Persons.index`.
-        order: See `Persons.index`.
+        starts, order: See `Persons.index`.
         most: k.
         bits: Function from a count to that many uniform uint64 words.
 

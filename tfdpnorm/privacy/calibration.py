@@ -85,9 +85,7 @@ def noise_beside(earlier, budget, sampling_rate, updates, accountant="rdp"):
     Args:
         earlier: List of (sampling rate, noise multiplier, count): what was released before.
         budget: The target for all together, a `PrivacyBudget`.
-        sampling_rate: See `calibrate_noise_multiplier`, as for the others.
-        updates: See there.
-        accountant: See there.
+        sampling_rate, updates, accountant: See `calibrate_noise_multiplier`.
 
     Raises:
         ValueError: if the budget is spent already, and as `calibrate_noise_multiplier` does.
@@ -116,9 +114,7 @@ def noise_reaching(reached, budget, sampling_rate, updates, accountant, guess):
     Args:
         reached: Function from a noise multiplier to the epsilon by the accountant; decreasing.
         budget: The target, a `PrivacyBudget` with a finite epsilon.
-        sampling_rate: For the error's text, as the next two.
-        updates: See there.
-        accountant: See there; "rdp" where "pld" is a remedy.
+        sampling_rate, updates, accountant: For the error's text; "rdp" where "pld" is a remedy.
         guess: Noise multiplier to begin with, > 0.
 
     Returns:

@@ -29,8 +29,7 @@ def calibrate_search(
         num_examples: N, the number of training examples.
         lots: Pairs (expected batch size, updates), all that a trial may have. Each gets a noise
             multiplier of its own, so that all cost about the same.
-        expected_trials: See `SearchPlan`.
-        shape: See `SearchPlan`.
+        expected_trials, shape: See `SearchPlan`.
         score_is_private: Whether trials are scored on validation examples to be protected. They get
             the same epsilon.
 

@@ -1,7 +1,10 @@
 """Private training of Keras models."""
 
 from tfdpnorm.choices import ENGINES
-from tfdpnorm.training.callbacks.privacy_noise_as_dropout import PrivacyNoiseAsDropout
+from tfdpnorm.training.callbacks.privacy_noise_as_dropout import (
+    PrivacyNoiseAsDropout,
+    total_l2_norm_clip,
+)
 from tfdpnorm.training.callbacks.privacy_tensorboard import PrivacyTensorBoard
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 from tfdpnorm.training.callbacks.progress import Progress
@@ -12,7 +15,6 @@ from tfdpnorm.training.private_model import PrivateModel
 from tfdpnorm.training.provenance import weights_digest
 from tfdpnorm.training.public_rows import PublicBatch
 from tfdpnorm.training.resume.run_folder import RunDir
-from tfdpnorm.training.sensitivity_of_layers import total_l2_norm_clip
 from tfdpnorm.training.suggested_rate import suggested_optimizer
 from tfdpnorm.training.suggestions import Suggestion, suggest
 from tfdpnorm.training.views import Views

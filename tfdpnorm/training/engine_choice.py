@@ -164,8 +164,7 @@ def rehearse(model, parts, plan, *, physical_batch_size, validate, replicas):
         model: The Keras model.
         parts: What it is made of: `streams`, `views`, `clipping`, and the `engine`.
         plan: `tfdpnorm.privacy.PrivacyPlan`.
-        physical_batch_size: As in `make_private`.
-        validate: As in `make_private`.
+        physical_batch_size, validate: As in `make_private`.
         replicas: `tfdpnorm.training.replicas.Replicas`.
 
     Raises:

@@ -31,8 +31,7 @@ def epochs_to_train(
     Args:
         ledger: `PrivacyLedger`: what is planned and what is left.
         start_within_epoch: See `tfdpnorm.training.resume.resumption.Resumption`.
-        epochs: As in `fit`.
-        steps_per_epoch: As in `fit`.
+        epochs, steps_per_epoch: As in `fit`.
         initial_epoch: As in Keras; None if it was not given.
         sampled_here: Whether the batches are drawn by this library, so that an epoch has a length.
     """

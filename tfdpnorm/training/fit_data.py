@@ -13,6 +13,7 @@ from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.training.checks.data import (
     as_poisson_batches,
     check_batch_size,
+    check_ids,
     check_inputs,
     check_person,
     check_sample_weight,
@@ -22,7 +23,6 @@ from tfdpnorm.training.checks.data import (
     rows_of_sequence,
     tuples_of_arrays,
 )
-from tfdpnorm.training.checks.ids import check_ids
 from tfdpnorm.training.checks.scales import (
     warn_of_large_inputs,
     warn_of_large_targets,
@@ -40,8 +40,7 @@ def checked_batches(private, streams, views, x, y, arguments):
         private: `PrivateModel`; its model is built, and its public statistics are refreshed.
         streams: Its `Streams`.
         views: Its `Views`.
-        x: As in `fit`.
-        y: As in `fit`.
+        x, y: As in `fit`.
         arguments: Dict of the further arguments of `fit`; sample weights are taken out of it.
 
     Raises:

@@ -85,8 +85,7 @@ class PhysicalBatches:
 
         Args:
             function: From the four to a list of [P, ...].
-            lot: See `clipped_sum`.
-            public: See `clipped_sum`.
+            lot, public: See `clipped_sum`.
         """
         specs, count = _specs(lot)
         if tf.executing_eagerly() or count is None:

@@ -89,8 +89,7 @@ class Session:
         Args:
             batches: See `RowsOfRun.begin_fit`, as for the others.
             validations: List of `PrivateValidation`.
-            validation_data: As `fit` gets them.
-            validation_steps: As `fit` gets them.
+            validation_data, validation_steps: As `fit` gets them.
 
         Raises:
             ValueError: if rows that are validated are trained on, or are public.

@@ -43,8 +43,7 @@ class RowsOfRun:
         Args:
             batches: `PoissonBatches`; None for data that nothing is known of.
             validations: List of `PrivateValidation`.
-            validation_data: As `fit` gets them.
-            validation_steps: As `fit` gets them.
+            validation_data, validation_steps: As `fit` gets them.
 
         Raises:
             ValueError: if rows that are validated are trained on, now or before, or are public, or

@@ -1,52 +1,23 @@
 """Attributes of a wrapped model, under the names of Keras."""
 
 
+def _of_the_model(name, setter=None):
+    return property(lambda self: getattr(self.model, name), setter, doc="That of the model.")
+
+
+def _left_out(self, value):
+    """Keras sets the inputs and outputs of any model, here to None."""
+
+
 class WrappedAttributes:
-    """Answers for the wrapped model; to be derived from before `keras.Model`.
+    """Answers for the wrapped model, `model`; to be derived from before `keras.Model`."""
 
-    Attributes:
-        model: The wrapped Keras model.
-        inputs: As in Keras, as are `outputs`, `input`, `output`, `input_shape` and `output_shape`.
-            Keras sets the first two of any model, here to None: what it sets is left out.
-    """
-
-    @property
-    def inputs(self):
-        """As in Keras."""
-        return self.model.inputs
-
-    @inputs.setter
-    def inputs(self, value):
-        del value
-
-    @property
-    def outputs(self):
-        """As in Keras."""
-        return self.model.outputs
-
-    @outputs.setter
-    def outputs(self, value):
-        del value
-
-    @property
-    def input(self):
-        """As in Keras."""
-        return self.model.input
-
-    @property
-    def output(self):
-        """As in Keras."""
-        return self.model.output
-
-    @property
-    def input_shape(self):
-        """As in Keras."""
-        return self.model.input_shape
-
-    @property
-    def output_shape(self):
-        """As in Keras."""
-        return self.model.output_shape
+    inputs = _of_the_model("inputs", _left_out)
+    outputs = _of_the_model("outputs", _left_out)
+    input = _of_the_model("input")
+    output = _of_the_model("output")
+    input_shape = _of_the_model("input_shape")
+    output_shape = _of_the_model("output_shape")
 
     def get_layer(self, name=None, index=None):
         """Returns a layer of the wrapped model; as in Keras."""

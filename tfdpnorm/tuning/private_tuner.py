@@ -172,6 +172,9 @@ class PrivateTuner(keras_tuner.Tuner):
         super().reload()
         run_again_what_began(self.oracle)
 
+    def _get_tuner_fname(self):  # which Keras Tuner asks for
+        return os.path.join(self.project_dir, "tuner0.json")
+
     def on_trial_begin(self, trial):
         """Records the next trial in the search's ledger before it is trained."""
         self._folder.ledger.record(Trial(int(trial.trial_id)))

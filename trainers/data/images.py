@@ -75,8 +75,7 @@ def sizes_of(name, split, *, image_size=None, person_feature=None):
     Args:
         name: Path.
         split: "train" or "test".
-        image_size: See `load_labelled`.
-        person_feature: See `load_labelled`.
+        image_size, person_feature: See `load_labelled`.
 
     Returns:
         Quadruple (N, (height, width, channels), number of classes, persons [N] or None).

@@ -56,14 +56,7 @@ def accounting_text(record):
 
 
 def comparison_text(sampling_rate, noise_multiplier, updates, delta):
-    """Returns what four accountants say of the same updates, in Markdown.
-
-    Args:
-        sampling_rate: See `trainers.ermis.comparison.stated`, as for the others.
-        noise_multiplier: See there.
-        updates: See there.
-        delta: See there.
-    """
+    """Returns what four accountants say of the same updates (see `stated`), in Markdown."""
     settings = (sampling_rate, noise_multiplier, updates, delta)
     results = [stated(name, *settings, which) for which in ADJACENCIES for name in ALL_ACCOUNTANTS]
     rows = [

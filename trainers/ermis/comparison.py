@@ -91,9 +91,7 @@ def noise_stated(accountant, budget, sampling_rate, updates, adjacency="add_or_r
     Args:
         accountant: "rdp" or "pld".
         budget: The target, a `PrivacyBudget`.
-        sampling_rate: See `stated`.
-        updates: See `stated`.
-        adjacency: See `stated`.
+        sampling_rate, updates, adjacency: See `stated`.
 
     Returns:
         The noise multiplier, over the clipping norm, a float with at most seven digits, rounded

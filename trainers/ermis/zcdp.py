@@ -56,10 +56,7 @@ def claimed_epsilon(noise_ratio, sampling_rate, updates, delta, step_delta=None)
 
     Args:
         noise_ratio: Standard deviation of the noise over the l2 sensitivity of the sum, >= 0.
-        sampling_rate: See `step_budget`.
-        updates: See `step_budget`.
-        delta: See `step_budget`.
-        step_delta: See `step_budget`.
+        sampling_rate, updates, delta, step_delta: See `step_budget`.
 
     Returns:
         Epsilon > 0, a float, perhaps infinite.

@@ -72,8 +72,7 @@ def option(default=dataclasses.MISSING, help="", *, check=None, at_least=None, *
 
     Args:
         default: Of the field; by default it must be given.
-        help: See `Option`.
-        check: See `Option`.
+        help, check: See `Option`.
         at_least: For whole numbers, instead of `check`: the smallest.
         **more: The other attributes of `Option`.
     """

@@ -174,8 +174,7 @@ class RowSums:
         Args:
             at_once: Function that adds up the rows and positions of tensors [rows, ...].
             by_row: Function that gives the gradient of each row, [rows, ...].
-            tensors: See `in_float64`.
-            positions: See `in_float64`.
+            tensors, positions: See `in_float64`.
             numbers: How many numbers the gradient of a row has.
         """
         del by_row, numbers

@@ -11,7 +11,12 @@ from tfdpnorm.data import Lot, PoissonBatches, poisson_batches
 from tfdpnorm.data.sources import is_source
 from tfdpnorm.errors import PrivacyError
 from tfdpnorm.keras_compat.inputs import input_names, rows_by_input
-from tfdpnorm.keras_compat.models import symbolic_inputs
+from tfdpnorm.keras_compat.models import (
+    graph_inputs,
+    sublayers,
+    symbolic_inputs,
+    tensors_before,
+)
 
 
 def tuples_of_arrays(structure, count):
@@ -95,6 +100,40 @@ def _is_adjusted(wanted, shape):
     longer, shorter = sorted((wanted, shape), key=len, reverse=True)
     is_by_one = len(longer) == len(shorter) + 1 and longer[-1] == 1
     return is_by_one and tf.TensorShape(longer[:-1]).is_compatible_with(shorter)
+
+
+def check_ids(model, x):
+    """Rejects ids outside of an `Embedding` that takes them.
+
+    The model would fail on them within an update, and say when they were drawn. Looks at inputs in
+    memory that go into an embedding directly.
+
+    Args:
+        model: A Keras model; of one that is not functional, nothing is known.
+        x: Structure of arrays [N, ...].
+
+    Raises:
+        ValueError: naming the layer, and with nothing of the ids.
+    """
+    inputs, arrays = graph_inputs(model), rows_by_input(model, x)
+    if len(inputs) != len(arrays):
+        return
+    for layer in sublayers(model):
+        if not isinstance(layer, keras.layers.Embedding):
+            continue
+        taken = {id(tensor) for tensor in tensors_before(layer)}
+        for tensor, array in zip(inputs, arrays, strict=True):
+            if id(tensor) in taken and isinstance(array, np.ndarray):
+                _check_range(layer, array)
+
+
+def _check_range(layer, ids):
+    if np.any((ids < 0) | (ids >= layer.input_dim)):
+        raise ValueError(
+            f"Some ids are outside of [0, {layer.input_dim}), the input_dim of {layer.name!r}. "
+            "Give the layer an input_dim above the largest id (vocabularies often count an unknown "
+            "word and the padding besides), or replace such ids by that of an unknown word."
+        )
 
 
 def check_sample_weight(sample_weight):

@@ -81,8 +81,7 @@ def check_replicas(replicas, *, foreign_engine=None, jit_compile=False, run_eage
     Args:
         replicas: `tfdpnorm.training.replicas.Replicas`.
         foreign_engine: Name of an engine of tensorflow-privacy that is in use, or None.
-        jit_compile: As in `compile`.
-        run_eagerly: As in `compile`.
+        jit_compile, run_eagerly: As in `compile`.
 
     Raises:
         ValueError: with the remedy.
