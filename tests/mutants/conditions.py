@@ -3,7 +3,7 @@
 from tests.mutants.mutant import fault, tests_in
 
 _STATEMENT = "tfdpnorm/privacy/statement.py"
-_TESTS = ("tests/privacy/test_statement_of_conditions.py",)
+_TESTS = ("tests/privacy/test_statements.py",)
 
 MUTANTS = (
     fault(
@@ -54,10 +54,7 @@ MUTANTS = (
         'any(x.kind == "foreign_weights" and x.code not in answered for x in self.caveats)',
         "False",
         "Weights of unknown origin pass for those of a run whose epsilon is known.",
-        tests_in(
-            "tests/privacy/test_statement_of_weights.py",
-            "test_weights_from_elsewhere_are_named_where_the_guarantee_is",
-        ),
+        _TESTS,
     ),
     fault(
         "runs-without-a-guarantee-may-have-trained-the-weights",

@@ -49,7 +49,7 @@ MUTANTS = (
         "    if state.resumes:\n",
         "    if False:\n",
         "The statement does not say that updates were lost, and charged.",
-        ("tests/privacy/test_statement.py",),
+        ("tests/privacy/test_statements.py",),
     ),
     fault(
         "copies-unsaid",

@@ -5,15 +5,7 @@ from tests.mutants.mutant import fault, tests_in
 _STATEMENT = "tfdpnorm/privacy/statement.py"
 _DETAILS = "tfdpnorm/privacy/statement_details.py"
 _ADDED = "tfdpnorm/privacy/added_delta.py"
-_JSON_TESTS = ("tests/privacy/test_statement_json.py",)
-STATEMENT_TESTS = (
-    "tests/privacy/test_statement.py",
-    "tests/privacy/test_statement_in_ten_lines.py",
-    "tests/privacy/test_statement_of_numbers.py",
-    "tests/privacy/test_statement_of_persons.py",
-    "tests/privacy/test_statement_of_queries.py",
-    "tests/privacy/test_statement_of_weights.py",
-)
+STATEMENT_TESTS = ("tests/privacy/test_statements.py",)
 
 MUTANTS = (
     fault(
@@ -22,7 +14,7 @@ MUTANTS = (
         "copy.is_as_in_file = copy.state is self.state",
         "copy.is_as_in_file = True",
         "The file of a ledger is said to give the figures of weights that were replaced later.",
-        ("tests/privacy/test_statement_of_weights.py",),
+        tests_in("tests/privacy/test_statements.py", "test_the_ledger_is_named_by_its_digest"),
     ),
     fault(
         "unconfirmed-weights-guaranteed-in-json",
@@ -41,10 +33,7 @@ MUTANTS = (
         "answers[name] = (True in given) if given else None",
         "answers[name] = getattr(entry, name)",
         "Whoever declared that private data chose the settings takes it back, and none is told.",
-        tests_in(
-            "tests/privacy/test_statement_in_ten_lines.py",
-            "test_what_was_declared_of_the_settings_cannot_be_withdrawn",
-        ),
+        STATEMENT_TESTS,
     ),
     fault(
         "epsilon-rounded-to-nearest",
@@ -140,7 +129,7 @@ MUTANTS = (
         "return UNITS[ledger.unit]",
         'return _UNITS["row"]',
         "Of persons, the statement says that each example is protected by itself.",
-        (*STATEMENT_TESTS, *_JSON_TESTS),
+        STATEMENT_TESTS,
     ),
     fault(
         "words-on-a-search-confirm-the-settings",
@@ -190,7 +179,7 @@ MUTANTS = (
         '"search": None if state.search is None else state.search.entry(),',
         '"search": None,',
         "The JSON does not say that a search chose the model.",
-        _JSON_TESTS,
+        STATEMENT_TESTS,
     ),
     fault(
         "json-figures-without-a-guarantee",
@@ -198,7 +187,7 @@ MUTANTS = (
         "if holds else (None, None)",
         "if True else (None, None)",
         "Where no guarantee holds, the JSON has an epsilon.",
-        _JSON_TESTS,
+        STATEMENT_TESTS,
     ),
     fault(
         "digest-of-the-header",

@@ -134,10 +134,7 @@ MUTANTS = (
         "if planned > ledger.state.queries(disjoint=True):",
         "if False:",
         "Answers that decided when to stop are said to cost what the answers so far cost.",
-        tests_in(
-            "tests/privacy/test_statement_of_queries.py",
-            "test_statement_names_the_epsilon_of_all_planned_answers",
-        ),
+        ("tests/privacy/test_statements.py",),
     ),
     fault(
         "answers-calibrated-for-fewer",

@@ -17,10 +17,9 @@ from tfdpnorm.privacy import (
     privacy_statement,
     read_ledger,
 )
-from tfdpnorm.privacy.added_delta import GRID_NUMBERS, MOST_ADDED, check_plan, rounding_loss
+from tfdpnorm.privacy.added_delta import GRID_NUMBERS, check_plan, rounding_loss
 from tfdpnorm.privacy.command import main
 from tfdpnorm.privacy.entries import Search, Updates
-from tfdpnorm.privacy.figures import Figures
 from tfdpnorm.privacy.floating_point import floating_point_loss
 from tfdpnorm.privacy.phases import phase_of
 from tfdpnorm.privacy.search import SearchPlan
@@ -52,23 +51,9 @@ def test_no_guarantee_beyond_a_tenth_of_delta(epsilon, delta):
     assert phase_of(ledger).reasons == ledger.no_guarantee_because
 
 
-@each("epsilon, delta", [(3.0, 1e-5), (20.0, 1e-5), (30.0, 1e-5), (15.0, 1e-10)])
-def test_a_guarantee_within_a_tenth_of_delta(epsilon, delta):
-    ledger = ledger_of(epsilon, delta)
-    assert ledger.guarantee_holds and ledger.epsilon() <= epsilon
-    assert sum(Figures(ledger).added.values()) <= MOST_ADDED * delta
-    assert "NO GUARANTEE" not in privacy_statement(ledger)
-
-
 def test_what_was_spent_so_far_counts():
     ledger = ledger_of(50.0, updates=1)
     assert ledger.guarantee_holds and ledger.epsilon(whole_plan=True) == math.inf
-
-
-def test_no_probability_is_above_one():
-    ledger = ledger_of(80.0)
-    (reason,) = ledger.no_guarantee_because
-    assert "is 1, more than" in reason
 
 
 def test_budgets_are_rejected_before_training():
@@ -83,14 +68,6 @@ def test_budgets_are_rejected_before_training():
     given = make_plan(**SIZES, noise_multiplier=0.2, delta=1e-5)
     with pytest.warns(PrivacyWarning, match="No guarantee would hold.*Choose more noise"):
         check_plan(PrivacyLedger(given, GRID))
-
-
-def test_persons_of_a_very_large_epsilon_are_not_protected():
-    ledger = ledger_of(12.0, most_rows_per_person=8)
-    assert ledger.guarantee_holds and ledger.person_epsilon() == math.inf
-    text = privacy_statement(ledger)
-    assert "A person who owns 8 of them is not protected." in summary(text)[2]
-    assert statement_json(ledger)["person"]["true_positive_rates"]["0.01"] == 1.0
 
 
 def test_searches_count_the_batches_of_all_trials():

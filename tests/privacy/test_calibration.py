@@ -3,8 +3,6 @@
 import math
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tfdpnorm.privacy import (
     ACCOUNTANTS,
@@ -24,47 +22,13 @@ def check(epsilon, delta, rate, updates, accountant):
     return noise
 
 
-@pytest.mark.slow
-@settings(max_examples=8, deadline=None, derandomize=True)
-@given(
-    st.floats(0.02, 50),
-    st.sampled_from([1e-4, 1e-5, 1e-8]),
-    st.one_of(st.floats(1e-3, 0.4), st.just(1.0)),
-    st.integers(1, 20_000),
-)
-def test_rdp_spends_the_budget(epsilon, delta, rate, updates):
-    check(epsilon, delta, rate, updates, "rdp")
-
-
-@pytest.mark.slow
-@settings(max_examples=3, deadline=None, derandomize=True)
-@given(
-    st.floats(0.05, 30),
-    st.sampled_from([1e-5, 1e-8]),
-    st.one_of(st.floats(3e-3, 0.4), st.just(1.0)),
-    st.integers(10, 20_000),
-)
-def test_pld_spends_the_budget(epsilon, delta, rate, updates):
-    check(epsilon, delta, rate, updates, "pld")
-
-
-@pytest.mark.quick_cases(
-    "1.0-1e-10-0.01-4000-pld", "0.1-1e-06-1.0-1-rdp", "0.93-1e-05-0.01-4000-rdp"
-)
-@pytest.mark.parametrize("accountant", ACCOUNTANTS)
 @pytest.mark.parametrize(
-    "epsilon, delta, rate, updates",
+    "epsilon, delta, rate, updates, accountant",
     [
-        (0.003, 1e-5, 0.01, 4000),
-        (300.0, 1e-5, 0.01, 4000),
-        (3000.0, 1e-5, 0.01, 4000),
-        (1.0, 1e-10, 0.01, 4000),
-        (1.0, 1e-6, 1e-4, 10),
-        (0.1, 1e-6, 1.0, 1),
-        # Near the thresholds of the discretisation rule, where the PLD's epsilon may jump.
-        (0.93, 1e-5, 0.01, 4000),
-        (0.185, 1e-5, 0.01, 4000),
-        (28.5, 1e-5, 0.01, 4000),
+        (1.0, 1e-10, 0.01, 4000, "pld"),
+        (0.1, 1e-6, 1.0, 1, "rdp"),
+        # Near a threshold of the discretisation rule, where the PLD's epsilon may jump.
+        (0.93, 1e-5, 0.01, 4000, "pld"),
     ],
 )
 def test_extreme_settings(epsilon, delta, rate, updates, accountant):
@@ -80,11 +44,6 @@ def test_guesses_just_above_the_target_are_not_taken(target, ratio):
     noise, epsilon = _search(reached, target, (ratio * target) ** (-1 / 1.5), 0.999, 60)
     assert epsilon == reached(noise)
     assert 0.999 * target <= epsilon <= target
-
-
-def test_pld_needs_less_noise():
-    rdp, pld = (check(1.0, 1e-5, 0.01, 4000, name) for name in ("rdp", "pld"))
-    assert pld < 0.95 * rdp
 
 
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)

@@ -47,17 +47,6 @@ def test_the_command_loads_no_tensorflow():
     assert len(done.stdout.splitlines()) == 2
 
 
-def test_module_as_a_script():
-    done = subprocess.run(
-        [sys.executable, "-m", "tfdpnorm.privacy.command", "--delta=1e-5", "--steps=10"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 2 and done.stdout == ""
-    assert len(done.stderr.splitlines()) == 1 and "--sampling_rate" in done.stderr
-
-
 @pytest.mark.parametrize("accountant", ["rdp", "pld"])
 def test_epsilon_from_noise(capsys, accountant):
     arguments = ["--steps=4000", "--noise_multiplier=2.684", f"--accountant={accountant}"]
@@ -307,23 +296,6 @@ def test_a_ledger_without_guarantee(capsys, ledger):
     record = json.loads(of_ledger(capsys, ledger, "--json")[0])
     assert record["epsilon"] == record["validation_epsilon"] == "inf"
     assert record["guarantee_holds"] is False
-
-
-@pytest.mark.parametrize("damage", ["changed", "empty", "absent", "folder"])
-def test_a_damaged_ledger_is_one_line_and_exits_with_2(capsys, ledger, tmp_path, damage):
-    path = tmp_path / "absent" if damage == "absent" else tmp_path
-    if damage in ("changed", "empty"):
-        path = tmp_path / "damaged"
-        with open(ledger.file.path) as file:
-            text = file.read().replace('"count":1', '"count":0', 1) if damage == "changed" else ""
-        path.write_text(text)
-    with pytest.raises(SystemExit) as stopped:
-        main([f"--ledger={path}", "--json"])
-    captured = capsys.readouterr()
-    assert stopped.value.code == 2 and captured.out == ""
-    assert len(captured.err.splitlines()) == 1 and str(path) in captured.err
-    found = "File not found: " if damage == "absent" else "Expected "
-    assert captured.err.startswith(f"tfdpnorm-epsilon: error: {found}")
 
 
 @pytest.mark.parametrize(

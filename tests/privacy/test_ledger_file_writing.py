@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.privacy.ledger_doubles import PLAN, SETTINGS, announced
+from tests.privacy.ledger_doubles import PLAN, announced
 from tfdpnorm import files
 from tfdpnorm.privacy import (
     create_ledger,
@@ -15,7 +15,7 @@ from tfdpnorm.privacy import (
     reopen_ledger,
 )
 from tfdpnorm.privacy.caveats import caveat
-from tfdpnorm.privacy.entries import Resume, Updates
+from tfdpnorm.privacy.entries import Updates
 
 
 def test_two_cannot_write_to_one_ledger(path):
@@ -52,23 +52,6 @@ def test_file_changed_between_reading_and_locking(path, monkeypatch, how):
     with pytest.raises(BlockingIOError, match="two runs must not write to it"):
         reopen_ledger(path, PLAN)
     assert path.read_bytes() == other
-
-
-def test_a_process_that_is_killed_leaves_what_it_announced(path):
-    code = (
-        "import os, sys, tfdpnorm.privacy as p\n"
-        "from tfdpnorm.privacy.entries import Updates\n"
-        f"plan = p.make_plan(**{SETTINGS!r})\n"
-        "ledger = p.create_ledger(sys.argv[1], plan)\n"
-        "ledger.record(Updates()); ledger.record(Updates())\n"
-        "os.kill(os.getpid(), 9)\n"
-    )
-    subprocess.run([sys.executable, "-c", code, str(path)], timeout=60)
-    ledger = reopen_ledger(path, PLAN)
-    assert ledger.updates == 2 and not ledger.file.torn
-    ledger.record(Resume(1))
-    announced(ledger, 1)
-    assert (ledger.updates, ledger.state.position) == (3, 2)
 
 
 @pytest.mark.parametrize("fails_in", ["write", "flush", "half"])
@@ -181,17 +164,3 @@ def test_a_header_that_cannot_be_written_leaves_no_file(path, monkeypatch):
     with pytest.raises(OSError, match="Cannot create the ledger: No space left"):
         create_ledger(path, PLAN)
     assert os.listdir(path.parent) == []
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
-def test_a_device_without_space(path):
-    ledger = create_ledger(path, PLAN)
-    full = os.open("/dev/full", os.O_WRONLY)
-    try:
-        os.dup2(full, ledger.file._descriptor)
-    finally:
-        os.close(full)
-    ledger.file._size = 0  # The device has no size.
-    with pytest.raises(OSError, match="No space left"):
-        ledger.record(Updates())
-    assert ledger.updates == 0

@@ -1,4 +1,4 @@
-"""The ledger against a plain model of its rules, over random sequences of calls.
+"""The ledger file against a plain model of its rules, over random calls and crashes.
 
 The model keeps a list of all updates that were ever announced, and composes epsilon from one event
 for each of them.
@@ -9,7 +9,14 @@ from collections import Counter
 
 import pytest
 
-from tfdpnorm.privacy import BudgetExhaustedError, PrivacyLedger, dp_sgd_event, make_plan
+from tfdpnorm.privacy import (
+    BudgetExhaustedError,
+    create_ledger,
+    dp_sgd_event,
+    make_plan,
+    read_ledger,
+    reopen_ledger,
+)
 from tfdpnorm.privacy.accountants import rdp_of, rdp_to_epsilon
 from tfdpnorm.privacy.entries import Answer, Query, Resume, Updates
 
@@ -88,6 +95,7 @@ def expected(model):
 
 
 def call_at_random(rng, ledger, model, blocks):
+    """Returns the ledger, which is another one after a crash."""
     act = rng.random()
     if act < 0.55:
         count = rng.choice(blocks)
@@ -113,20 +121,25 @@ def call_at_random(rng, ledger, model, blocks):
         # Near the present end mostly; else anywhere, as from an old copy of a checkpoint.
         position = max(0, len(model.history) - rng.randrange(8))
         position = position if rng.random() < 0.8 else rng.randrange(len(model.announced) + 1)
+        ledger.close()
+        ledger = reopen_ledger(ledger.file.path, model.plan)
         ledger.record(Resume(position))
         model.resume(position)
+    return ledger
 
 
 @pytest.mark.parametrize("blocks", [[1], [3], [1, 2, 5]], ids=str)
-def test_the_ledger_follows_its_rules(blocks):
+def test_the_ledger_follows_its_rules(blocks, tmp_path):
     lost = []
-    for seed in range(12):
+    for seed in range(8):
         rng = random.Random(f"{blocks} {seed}")
         plan = rng.choice([LONG, SHORT])
-        ledger, model = PrivacyLedger(plan), Model(plan)
+        path = tmp_path / f"{seed}.jsonl"
+        ledger, model = create_ledger(path, plan), Model(plan)
         for _ in range(120):
-            call_at_random(rng, ledger, model, blocks)
+            ledger = call_at_random(rng, ledger, model, blocks)
             assert seen(ledger) == expected(model)
+        assert read_ledger(path).state == ledger.state
         assert ledger.epsilon() == pytest.approx(model.epsilon(), rel=1e-9)
         lost.append(ledger.state.lost_updates)
-    assert sum(count > 3 for count in lost) > 4, "hardly anything was lost"
+    assert sum(count > 3 for count in lost) > 2, "hardly anything was lost"

@@ -72,17 +72,6 @@ def test_answers_about_training_examples_add_to_their_epsilon(accountant):
     assert ledger.validation_epsilon() == 0 and ledger.state.queries(disjoint=False) == 2
 
 
-def test_between_grid_points_pld_reports_the_next_one():
-    ledger = PrivacyLedger(PLAN)
-    ledger.record(Query("accuracy", **ASKED, disjoint=False))
-    ledger.record(Updates(90))
-    at = reference("pld", dp_sgd_event(0.05, 2.0, 90), gaussians(20.0, 1))
-    assert at <= ledger.epsilon("pld") * 1.002
-    between = ledger.epsilon("pld")
-    ledger.record(Updates(10))
-    assert between <= ledger.epsilon("pld")
-
-
 def test_queries_planned_count_where_the_run_is_held_to_its_plan():
     ledger = PrivacyLedger(PLAN)
     ledger.record(Query("accuracy", **ASKED, queries_planned=9))
@@ -98,13 +87,6 @@ def test_queries_planned_count_where_the_run_is_held_to_its_plan():
         ledger.record(Query("accuracy", **ASKED))
     eleven = reference("rdp", gaussians(20.0, 11))
     assert ledger.validation_epsilon() == pytest.approx(eleven, rel=1e-9)
-
-
-def test_without_a_guarantee_there_is_none_for_validation():
-    ledger = PrivacyLedger(PLAN)
-    ledger.record(Query("accuracy", **ASKED))
-    ledger.record(caveat("no_guarantee", sentence="the seed is known"))
-    assert ledger.validation_epsilon() == ledger.epsilon() == math.inf
 
 
 def test_an_answer_is_given_again_at_its_position():

@@ -4,17 +4,14 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from tests.each import each
 from tfdpnorm.privacy import PrivacyLedger, make_plan
 from tfdpnorm.privacy.accountants import rdp_of_update, rdp_to_epsilon
-from tfdpnorm.privacy.added_delta import added_to_delta
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.composition import composed_profile
 from tfdpnorm.privacy.entries import Finish, Query, Resume, Search, Updates
 from tfdpnorm.privacy.figures import Figures
-from tfdpnorm.privacy.mixtures import added, composed_losses, removed
 from tfdpnorm.privacy.persons import check_rows_per_person
 from tfdpnorm.privacy.profiles import epsilon_at, of_group, of_rdp
 from tfdpnorm.privacy.search import SearchPlan
@@ -83,12 +80,6 @@ def test_the_smaller_one_is_stated(monkeypatch):
     assert 1.2 * tight < loose < math.inf
 
 
-def test_full_batches_are_gaussian_with_multiplied_sensitivity():
-    for rows in (2, 4):
-        plain = mixture([(1.0, 5.0 / rows, 10)], 1)
-        assert mixture([(1.0, 5.0, 10)], rows) == pytest.approx(plain, rel=1e-4)
-
-
 class TestLedger:
     def test_spent_updates_count(self):
         ledger = ledger_of(updates=100)
@@ -102,9 +93,6 @@ class TestLedger:
         assert ledger.person_epsilon() == mixture([(RATE, 1.03, 140)], 3)
         ledger.record(caveat("no_guarantee", sentence="a reason"))
         assert ledger.person_epsilon() == math.inf
-
-    def test_epsilon_is_zero_before_any_update(self):
-        assert ledger_of(updates=0).person_epsilon() == 0
 
     @pytest.mark.parametrize("disjoint", [True, False])
     def test_answers_count_whatever_examples_they_are_about(self, disjoint):
@@ -127,9 +115,6 @@ class TestLedger:
         parts = [(128 / 1797, 2.0, 30), (RATE, 1.03, 50), (1.0, 30.0, 1)]
         assert second.person_epsilon() == mixture(parts, 2)
 
-    def test_epsilon_is_infinite_without_noise(self):
-        assert ledger_of(noise_multiplier=0).person_epsilon() == math.inf
-
     @pytest.mark.parametrize("shape", [None, 1.0, math.inf])
     def test_a_search_is_by_the_lemma(self, shape):
         search = SearchPlan(4, shape, ((RATE, 1.03, 140),))
@@ -143,16 +128,6 @@ class TestLedger:
         ledger.record(Search(SearchPlan(4, None, ((RATE, 1.03, 140),), score_noise_multiplier=9.0)))
         with pytest.raises(ValueError, match="Epsilon for persons is not available for searches"):
             ledger.person_epsilon()
-
-    def test_rounding_adds_delta_at_the_epsilon_of_persons(self):
-        settings = {"noise_grid": "stddev / 32", "most_rows_per_person": 3}
-        ledger = PrivacyLedger(make_plan(**SETTINGS), settings)
-        ledger.record(Updates(140))
-        epsilons = ledger.epsilon(), ledger.person_epsilon()
-        one, person = (added_to_delta(ledger, epsilon) for epsilon in epsilons)
-        slots, noise = "batches that do not fit into their slots", "noise rounded to a grid"
-        assert one[slots] == person[slots] == pytest.approx(1e-8)
-        assert one[noise] < person[noise] < 1.1 * one[noise]
 
     def test_one_example_each(self):
         """A person may own a validation example as well, of which an example knows nothing."""
@@ -185,35 +160,6 @@ class TestLedger:
         assert PrivacyLedger(plan).unit == "person"
         with pytest.raises(ValueError, match="where persons are sampled"):
             PrivacyLedger(plan, {"most_rows_per_person": 3})
-
-
-@pytest.mark.parametrize("rows", [1, 3])
-@pytest.mark.parametrize("make", [removed, added])
-def test_an_attack_comes_near_and_does_not_beat_it(rows, make):
-    """The best test on simulated runs, of a person all of whose gradients point one way."""
-    rate, z, updates, runs = 0.1, 1.5, 6, 200_000
-    rng = np.random.default_rng(rows)
-    drawn = np.arange(rows + 1)
-
-    def loss(released):
-        terms = (
-            stats.binom.logpmf(drawn, rows, rate) + (released[..., None] - drawn / 2) * drawn / z**2
-        )
-        return np.logaddexp.reduce(terms, axis=-1).sum(axis=-1)
-
-    noise = rng.normal(0, z, (2, runs, updates))
-    first, second = loss(noise[0] + rng.binomial(rows, rate, (runs, updates))), loss(noise[1])
-    if make is added:
-        first, second = -second, -first
-    stated = composed_profile(((rate, z, updates),), 1e-5, rows)
-    of_direction = composed_losses([(make(rate, z, rows), updates)], 1e-3)
-    for epsilon in (0.05, 0.2, 0.5, 1.0, 1.6):
-        p, q = (first > epsilon).mean(), math.exp(epsilon) * (second > epsilon).mean()
-        chance = 4 * math.sqrt((p + math.exp(epsilon) * q) / runs)
-        assert p - q <= stated(np.array([epsilon]))[0] + chance
-        assert p - q == pytest.approx(
-            of_direction.deltas(np.array([epsilon]))[0], abs=chance + 1 / runs
-        )
 
 
 class TestOwners:

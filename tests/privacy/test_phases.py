@@ -15,7 +15,6 @@ from tfdpnorm.privacy import (
     create_ledger,
     dp_sgd_event,
     make_plan,
-    privacy_statement,
     read_ledger,
     reopen_ledger,
 )
@@ -23,7 +22,7 @@ from tfdpnorm.privacy.accountants import RDP_ORDERS
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.command import main
 from tfdpnorm.privacy.entries import Finish, Query, Search, Updates
-from tfdpnorm.privacy.phases import Phase, phase_of, phases_after
+from tfdpnorm.privacy.phases import phases_after
 from tfdpnorm.privacy.search import SearchPlan
 
 FIRST, SECOND = (0.05, 1.2, 100), (0.1, 2.0, 50)  # sampling rate, noise multiplier, updates
@@ -176,34 +175,6 @@ def test_a_search_is_no_phase_and_has_none(ended, tmp_path):
         second.record(Search(search))
 
 
-def test_the_statement_names_the_phases_and_adds_up_delta(ended):
-    first = ended(FIRST)
-    second = ended(SECOND, "second", after=first)
-    (phase,) = second.plan.earlier
-    said = privacy_statement(second)
-    assert f"run {first.run_id} (100 at q = 0.05 and z = 1.2)" in said
-    assert "The epsilon is that of all phases composed" in said
-    assert "for the earlier phases" in said and phase.added_delta > 0
-    assert "Includes: earlier phases" not in privacy_statement(first)
-    before = privacy_statement(create_ledger_in_memory(second.plan))
-    assert "epsilon = 2.790 (rounded up)" in before and "no private data so far" not in before
-
-
-def create_ledger_in_memory(plan):
-    from tfdpnorm.privacy import PrivacyLedger
-
-    return PrivacyLedger(plan, GRID)
-
-
-def test_noise_that_is_less_exact_in_a_phase_is_said(ended, tmp_path):
-    coarse = create_ledger(tmp_path / "coarse.jsonl", plan_of(FIRST), {"noise_grid": None})
-    coarse.record(Updates(100))
-    said = privacy_statement(ended(SECOND, "second", after=coarse))
-    alone = privacy_statement(ended(SECOND, "alone"))
-    assert "rounded to a grid and have the distribution" in alone
-    assert "rounded to a grid and have the distribution" not in said
-
-
 class TestCommand:
     def run(self, capsys, *paths, delta=None):
         given = [f"--ledger={path}" for path in paths]
@@ -269,9 +240,3 @@ class TestCommand:
             main([f"--ledger={path}" for path in paths])
         assert "The ledgers have different deltas, 1e-06, 1e-05" in (capsys.readouterr().err)
         assert self.run(capsys, *paths, delta=1e-5)[0]["epsilon"] > 0
-
-
-def test_the_phase_of_a_ledger_is_that_of_its_state(ended):
-    phase = phase_of(ended(FIRST))
-    assert isinstance(phase, Phase) and phase.updates == 100 and phase.is_exact
-    assert phase.in_words == "100 at q = 0.05 and z = 1.2"

@@ -3,7 +3,6 @@
 import dataclasses
 import math
 import pickle
-import warnings
 
 import dp_accounting
 import numpy as np
@@ -135,15 +134,6 @@ def test_only_poisson_sampling_is_guaranteed(sampling):
     assert plan.epsilon_after(1) == math.inf
 
 
-def test_replacing_a_field_checks_again():
-    plan = make_plan(**SIZES, **NOISE)
-    assert dataclasses.replace(plan, noise_multiplier=0.0).epsilon_after(5) == math.inf
-    with pytest.raises(ValueError, match="Expected delta"):
-        dataclasses.replace(plan, delta=0.0)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        plan.steps = 10**9
-
-
 @pytest.mark.parametrize("delta", [1 / 60_000, 1e-3])
 def test_a_large_delta_warns_with_both_numbers(delta):
     with pytest.warns(UserWarning, match=rf"delta={delta:g} .*num_examples=60000.*at most 0.1"):
@@ -157,12 +147,6 @@ def test_a_delta_too_small_for_pld_is_rejected_before_training():
         make_plan(accountant="pld", **settings)
     make_plan(accountant="rdp", **settings)
     make_plan(accountant="pld", **(settings | {"noise_multiplier": 0.0}))
-
-
-def test_a_small_delta_does_not_warn():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        make_plan(**SIZES, noise_multiplier=1.0, delta=1.6e-5)
 
 
 def test_numpy_numbers_become_plain_ones():

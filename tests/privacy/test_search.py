@@ -7,7 +7,6 @@ import re
 import dp_accounting
 import numpy as np
 import pytest
-from scipy import stats
 
 from tfdpnorm.privacy import (
     BudgetExhaustedError,
@@ -16,7 +15,6 @@ from tfdpnorm.privacy import (
     calibrate_noise_multiplier,
     create_ledger,
     make_plan,
-    privacy_statement,
     read_ledger,
 )
 from tfdpnorm.privacy.caveats import caveat
@@ -68,46 +66,6 @@ def test_all_trials_composed_by_hand():
     found = SearchPlan(8, None, (FULL,)).epsilon(DELTA)
     assert by_hand * (1 - 1e-6) <= found <= 1.01 * by_hand
     assert found == SearchPlan(8, math.inf, (FULL,)).composed_epsilon(DELTA)
-
-
-@pytest.mark.parametrize("shape, mean", [(1.0, 64), (math.inf, 8)])
-def test_simulated_search_exceeds_one_trial_but_keeps_its_bound(shape, mean):
-    """A trial is a noised number, and its own score; the best of K of them is released."""
-    rng, runs, delta = np.random.default_rng(1), 400_000, 0.05
-    plan = SearchPlan(mean, shape, ((1.0, 1.0, 1),))
-    number = rng.poisson(mean, runs) if math.isinf(shape) else rng.geometric(1 / mean, runs)
-    # The largest of k normal numbers: that with distribution function u^(1/k).
-    best = stats.norm.ppf(rng.random(runs) ** (1 / np.maximum(number, 1)))
-    best = np.where(number > 0, best, -np.inf)
-    without, with_one = best[::2], best[1::2] + 1.0
-    proved = 0.0
-    for threshold in np.quantile(without, [0.03, 0.1, 0.2, 0.3, 0.5, 0.9]):
-        for inside in (lambda x, t=threshold: x <= t, lambda x, t=threshold: x > t):
-            low, high = _interval(inside(without)), _interval(inside(with_one))
-            for less, more in ((low, high), (high, low)):
-                if more[0] > delta:
-                    proved = max(proved, math.log((more[0] - delta) / less[1]))
-    assert proved <= plan.epsilon(delta)
-    # One trial has less, so that a search that was stated to cost no more would be caught.
-    assert proved > 1.1 * _gaussian_epsilon(1.0, delta)
-
-
-def _interval(hits):
-    """Clopper and Pearson's, at 99.9 %."""
-    k, n = hits.sum(), len(hits)
-    low = stats.beta.ppf(0.0005, k, n - k + 1) if k else 0.0
-    return low, stats.beta.ppf(0.9995, k + 1, n - k)
-
-
-def _gaussian_epsilon(mu, delta):
-    """Balle and Wang (2018), Theorem 8, by bisection."""
-    low, high = 0.0, 50.0
-    for _ in range(100):
-        middle = (low + high) / 2
-        reached = stats.norm.cdf(mu / 2 - middle / mu)
-        reached -= math.exp(middle) * stats.norm.cdf(-mu / 2 - middle / mu)
-        low, high = (middle, high) if reached > delta else (low, middle)
-    return high
 
 
 @pytest.mark.parametrize("shape", [None, 0.0, 1.0, math.inf])
@@ -205,10 +163,9 @@ def test_the_search_costs_the_budget(shape, lots):
     assert public == dataclasses.replace(plan, score_noise_multiplier=None)
 
 
-@pytest.mark.parametrize(("trials", "cheaper"), [(3, True), (30, False)])
-def test_it_says_what_as_many_runs_would_cost_by_their_own_accountant(trials, cheaper):
+def test_it_says_what_as_many_runs_would_cost_by_their_own_accountant():
     """By PLD, which needs less noise than Renyi DP, the only one that counts a choice."""
-    budget = PrivacyBudget(4.0, DELTA)
+    budget, trials = PrivacyBudget(4.0, DELTA), 3
     plan = calibrate_search(
         budget, num_examples=2000, lots=[(64, 20)], expected_trials=trials, score_is_private=False
     )
@@ -220,7 +177,7 @@ def test_it_says_what_as_many_runs_would_cost_by_their_own_accountant(trials, ch
     cost = accountant.compose(event, 20 * trials).get_epsilon(DELTA)
     said = float(re.search(r"they would cost epsilon ([\d.]+) by PLD", runs)[1])
     assert said == pytest.approx(cost, rel=2e-3)
-    assert ("less than the search" in runs) == cheaper == (cost < plan.epsilon(DELTA))
+    assert "less than the search" in runs and cost < plan.epsilon(DELTA)
     single = calibrate_noise_multiplier(budget, rate, 20, "pld")
     assert alone.endswith(f"noise multiplier {single:.4g}")
 
@@ -323,24 +280,3 @@ def test_the_file_has_it(tmp_path):
         else:
             ledger.record(Trial(2))
         ledger.close()
-
-
-def test_the_statement_says_what_was_searched():
-    ledger = trial()
-    ledger.record(Updates(10))
-    ledger.record(Query("score", noise_multiplier=7.0, examples=9, queries_planned=1))
-    text = privacy_statement(ledger)
-    stated = float(re.search(r"epsilon = ([\d.]+) \(rounded up\)", text)[1])
-    assert stated >= SEARCH.epsilon(DELTA) and stated < 1.001 * SEARCH.epsilon(DELTA)
-    for part in (
-        "with the search that it is part of",
-        "8 expected trials, Poisson distribution",
-        "their number",
-        "Any other search",
-        "noisy scores of the trials and the choice based on them",
-    ):
-        assert part in text
-    assert "Hyperparameter search:" not in text and "state the epsilon of the full" not in text
-    composed = privacy_statement(trial(SearchPlan(8, None, (FULL,))))
-    assert "at most 8 trials" in composed and "may be released" in composed
-    assert "Scores: of public examples" in composed

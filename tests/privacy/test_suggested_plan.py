@@ -26,13 +26,10 @@ class TestGaussianMu:
         below = np.exp(epsilon + stats.norm.logcdf(-mu / 2 - epsilon / mu))
         assert above - below == pytest.approx(delta, rel=1e-5)
 
-    def test_mu_is_infinite_without_privacy(self):
-        assert gaussian_mu(math.inf, 1e-5) == math.inf
-
 
 class TestSpendsTheBudget:
-    @pytest.mark.parametrize("num_examples", [20, 1_437, 60_000, 5_000_000])
-    @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+    @pytest.mark.parametrize("num_examples", [20, 60_000])
+    @pytest.mark.parametrize("epsilon", [0.1, 8.0])
     def test_and_not_more(self, num_examples, epsilon):
         plan = suggest_plan(
             budget=budget(epsilon, 0.1 / num_examples**1.1), num_examples=num_examples
@@ -51,18 +48,11 @@ class TestSpendsTheBudget:
 
 
 class TestWastesLittle:
-    @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0])
+    @pytest.mark.parametrize("epsilon", [1.0])
     def test_larger_lots_would_hardly_lessen_the_noise(self, epsilon):
         plan = suggest_plan(budget=budget(epsilon), num_examples=60_000).plan
         of_all = calibrate_noise_multiplier(budget(epsilon), 1.0, plan.steps, "pld") / 60_000
         assert 1.0 <= plan.noise_multiplier / plan.expected_batch_size / of_all < 1.08
-
-    def test_more_budget_has_larger_lots(self):
-        lots = [
-            suggest_plan(budget=budget(e), num_examples=60_000).plan.expected_batch_size
-            for e in (0.5, 1.0, 2.0)
-        ]
-        assert lots == sorted(set(lots))
 
     def test_the_time_is_bounded(self):
         plan = suggest_plan(budget=budget(8.0), num_examples=1_000_000).plan
@@ -71,18 +61,9 @@ class TestWastesLittle:
 
 class TestKeepsWhatIsGiven:
     def test_epochs(self):
-        for epochs in (1, 12.5, 100):
+        for epochs in (1, 12.5):
             plan = suggest_plan(budget=budget(), num_examples=60_000, epochs=epochs).plan
             assert plan.steps * plan.sampling_rate == pytest.approx(epochs, rel=0.01)
-
-    def test_steps(self):
-        suggested = suggest_plan(budget=budget(), num_examples=60_000, steps=77)
-        assert suggested.plan.steps == 77 and suggested.reasons["steps"] == "as given"
-
-    def test_lots(self):
-        suggested = suggest_plan(budget=budget(), num_examples=60_000, expected_batch_size=256)
-        assert suggested.plan.expected_batch_size == 256
-        assert suggested.reasons["expected_batch_size"] == "as given"
 
     def test_lots_and_epochs(self):
         plan = suggest_plan(
@@ -95,10 +76,6 @@ class TestKeepsWhatIsGiven:
             budget=budget(), num_examples=60_000, expected_batch_size=500, steps=11
         ).plan
         assert (plan.expected_batch_size, plan.steps) == (500, 11)
-
-    def test_the_whole_data_set(self):
-        plan = suggest_plan(budget=budget(), num_examples=50, expected_batch_size=50).plan
-        assert plan.sampling_rate == 1
 
     def test_not_all_three(self):
         with pytest.raises(ValueError, match="two of epochs, steps and expected_batch_size"):
