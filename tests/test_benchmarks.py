@@ -2,55 +2,22 @@
 
 import json
 import math
-import os
 import pathlib
 import subprocess
 import sys
-import time
-import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from absl import app, flags
 
-from benchmarks import devices, first_step, lots, padding, report, stacks, step_time, turns, worker
-from benchmarks.engines import ENGINES, UnsupportedError
+from benchmarks import first_step, padding, report, stacks, turns
 from benchmarks.workloads import WORKLOADS, random_rows
 from tests.each import each
 from tfdpnorm.data import poisson_batches
-from tfdpnorm.keras_compat import devices_and_precision
 from tfdpnorm.privacy.slots import Slots
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-# Where PyTorch with Opacus, or JAX, is installed; the skipped tests below name it.
-PEER_PYTHON = os.environ.get("TFDPNORM_PEER_PYTHON", sys.executable)
 LIMITS = turns.Limits(seconds=60.0, megabytes=8_000.0)
-
-
-@pytest.fixture
-def main(monkeypatch, capsys):
-    """Returns a function of arguments: the program run in this process, up to its measuring."""
-    monkeypatch.setattr(app.logging, "use_absl_handler", lambda: None)
-    monkeypatch.setattr(app, "faulthandler", None)
-
-    def run(*arguments):
-        before = set(flags.FLAGS)
-        step_time.define_flags()
-        monkeypatch.setattr(sys, "argv", ["step_time", *arguments])
-        capsys.readouterr()
-        try:
-            step_time.run_app()
-            code = 0
-        except SystemExit as end:
-            code = end.code or 0
-        finally:
-            for name in set(flags.FLAGS) - before - {"help", "helpshort", "helpfull", "helpxml"}:
-                delattr(flags.FLAGS, name)
-        out, err = capsys.readouterr()
-        return types.SimpleNamespace(code=code, out=out, err=err)
-
-    return run
 
 
 @pytest.fixture
@@ -130,148 +97,6 @@ def test_rows_of_a_small_run(tmp_path, fake_python):
     assert "book_keeping" in done.stdout and "Record: " in done.stdout
 
 
-@each(
-    "argument, parts",
-    [
-        ("--models=lenet6", ["--models to be of lenet5, lenet5_batch", "got lenet6."]),
-        ("--models=", ["--models to be of", "got none."]),
-        ("--engines=keras,fast", ["--engines to be of keras, book_keeping", "got fast."]),
-        ("--batch_sizes=0", ["--batch_sizes of whole numbers above 0, got '0'."]),
-        ("--batch_sizes=-4", ["--batch_sizes", "got '-4'."]),
-        ("--batch_sizes=64,many", ["--batch_sizes", "got 'many'."]),
-        ("--batch_sizes=1.5", ["--batch_sizes", "got '1.5'."]),
-        ("--batch_sizes=", ["--batch_sizes", "got none."]),
-        ("--rounds=0", ["--rounds above 0, got 0."]),
-        ("--rounds=few", ["--rounds=few"]),
-        ("--timeout=-1", ["--timeout above 0, got -1"]),
-        ("--timeout=nan", ["--timeout above 0, got nan"]),
-        ("--memory_limit=0", ["--memory_limit above 0, got 0"]),
-        ("--peer_python=/no/such/python", ["--peer_python", "'/no/such/python'"]),
-        ("--output=rows.txt", ["--output to end in .json, got 'rows.txt'"]),
-        ("--engine=keras", ["engine"]),
-        ("--add", ["--output with --add"]),
-        ("lenet5", ["--flag=value only, got ['lenet5']"]),
-    ],
-)
-def test_bad_flags_end_in_a_line(main, monkeypatch, argument, parts):
-    monkeypatch.setattr(turns, "measure", lambda *_, **__: pytest.fail("it measured"))
-    result = main(argument)
-    shown = result.err if isinstance(result.code, int) else f"{result.code}\n{result.err}"
-    assert result.code not in (0, None) and result.out == ""
-    assert all(part in shown for part in parts), shown
-    assert "Traceback" not in shown and len(shown.strip().splitlines()) <= 2
-
-
-def test_flags_reach_the_measurement(main, monkeypatch, tmp_path):
-    asked = []
-
-    def measure(model, sizes, engines, **options):
-        asked.append((model, sizes, engines, options["rounds"], options["limits"]))
-        return [a_row(model=model, batch_size=size, engine=e) for size in sizes for e in engines]
-
-    monkeypatch.setattr(turns, "measure", measure)
-    common = (
-        "--models=mlp,lenet5,mlp",
-        "--batch_sizes=64,8",
-        "--engines=keras",
-        "--rounds=3",
-        "--timeout=5",
-        "--memory_limit=99",
-    )
-    assert main(*common).code == 0
-    rest = (["keras"], 3, turns.Limits(5.0, 99.0))
-    assert asked == [(m, [s], *rest) for m in ("mlp", "lenet5") for s in (8, 64)]
-    asked.clear()
-    output = tmp_path / "rows.json"
-    assert main(*common, "--interleave_batch_sizes", f"--output={output}").code == 0
-    assert asked == [(model, [8, 64], *rest) for model in ("mlp", "lenet5")]
-    assert len(json.loads(output.read_text())) == 4
-    asked.clear()
-    assert main("--models=all", "--engines=all").code == 0
-    assert [a[0] for a in asked] == list(WORKLOADS) and asked[0][2] == list(ENGINES)
-
-
-@pytest.mark.slow
-def test_rows_are_added_to_a_record(main, monkeypatch, tmp_path):
-    milliseconds = iter((1.0, 2.0, 3.0))
-    monkeypatch.setattr(
-        turns,
-        "measure",
-        lambda model, sizes, *_, **__: [
-            a_row(model=model, batch_size=size, milliseconds=next(milliseconds)) for size in sizes
-        ],
-    )
-    output = tmp_path / "rows.json"
-    for arguments in (("--models=mlp",), ("--models=lenet5", "--add"), ("--models=mlp", "--add")):
-        assert main(*arguments, f"--output={output}").code == 0
-    rows = [(r["model"], r["milliseconds"]) for r in json.loads(output.read_text())]
-    assert rows == [("lenet5", 2.0), ("mlp", 3.0)]
-    output.write_text("[{}]")
-    broken = main("--add", f"--output={output}")
-    assert broken.code == 2 and "to be a record of this program" in broken.err
-    assert output.read_text() == "[{}]"
-
-
-def test_only_own_engines_have_other_devices_and_precisions(main, monkeypatch):
-    monkeypatch.setattr(turns, "check_device", lambda device: pytest.fail("it looked"))
-    for flag in ("--device=gpu", "--mixed_precision"):
-        result = main(flag, "--engines=keras,torch,jax")
-        assert result.code == 2 and "got torch, jax. Measure these by themselves." in result.err
-
-
-def test_a_machine_without_a_gpu_says_so_in_a_line(main, monkeypatch):
-    monkeypatch.setattr(turns, "measure", lambda *_, **__: pytest.fail("it measured"))
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
-    result = main("--device=gpu")
-    assert (result.code, result.out) == (2, "")
-    (line,) = result.err.strip().splitlines()
-    assert line == (
-        "Error: Expected a GPU for --device=gpu, got none: TensorFlow sees no GPU; see docs/gpu.md."
-    )
-
-
-def test_a_gpu_is_measured_by_the_clock_and_by_its_own_memory(monkeypatch, tmp_path):
-    held = {"current": 3 * 2**20, "peak": 8 * 2**20}
-    config = tf.config.experimental
-    monkeypatch.setattr(devices_and_precision, "gpu_name", lambda: "NVIDIA L4")
-    monkeypatch.setattr(config, "get_memory_info", lambda device: held)
-    monkeypatch.setattr(
-        config, "reset_memory_stats", lambda device: held.update(peak=held["current"])
-    )
-    built = {"cuda_version": "12.2", "cudnn_version": "8", "is_cuda_build": True}
-    monkeypatch.setattr(tf.sysconfig, "get_build_info", lambda: built)
-    monkeypatch.setattr(devices, "_DRIVER", tmp_path / "version")
-    assert devices.Gpu().description == {"device": "NVIDIA L4", "driver": None}
-    text = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5 2024\n"
-    (tmp_path / "version").write_text(text)
-    gpu = devices.Gpu()
-    assert gpu.description == {"device": "NVIDIA L4", "driver": "550.54.15"}
-    assert gpu.versions == {"cuda": "12.2", "cudnn": "8"}
-    assert gpu.start_peak_anew() == 3 and gpu.peak_megabytes() == 3
-    held["peak"] = 5 * 2**20
-    assert gpu.peak_megabytes() == 5
-    before = gpu.seconds()
-    time.sleep(0.05)
-    assert 0.05 <= gpu.seconds() - before
-    assert devices.environment("cpu") == {"CUDA_VISIBLE_DEVICES": "-1"}
-
-
-@pytest.mark.slow
-def test_a_step_in_half_precision_is_a_row_of_its_own():
-    rows = turns.measure(
-        "lenet5",
-        [4],
-        ["book_keeping"],
-        rounds=1,
-        limits=LIMITS,
-        peer_python=sys.executable,
-        on=turns.On("cpu", True),
-    )
-    assert [(r["error"], r["half"], r["device"], r["driver"]) for r in rows] == [
-        (None, True, "CPU", None)
-    ]
-
-
 def test_engines_take_turns(fake_python, tmp_path):
     log = tmp_path / "log"
     python = fake_python(ACTOR.format(log=str(log)), shell=sys.executable)
@@ -300,15 +125,6 @@ def test_engines_take_turns(fake_python, tmp_path):
     assert failed["error"] == "no luck" and failed["milliseconds"] is failed["rounds"] is None
 
 
-def test_a_slow_engine_takes_fewer_turns(fake_python, tmp_path):
-    sleep = "__import__('time').sleep(0.6 * (what == 'turn'))"
-    slow = ACTOR.replace("    speed =", f"    {sleep}\n    speed =")
-    python = fake_python(slow.format(log=str(tmp_path / "log")), shell=sys.executable)
-    limits = turns.Limits(seconds=0.5, megabytes=8_000.0)
-    (row,) = turns.measure("mlp", [4], ["torch"], rounds=3, limits=limits, peer_python=python)
-    assert (row["error"], row["rounds"], row["milliseconds"]) == (None, 1, 2.0)
-
-
 @pytest.mark.parametrize(
     "code, seconds, megabytes, message",
     [
@@ -325,22 +141,6 @@ def test_a_worker_that_gives_no_answer(fake_python, code, seconds, megabytes, me
             process.ask(seconds, do="build")
     finally:
         process.close()
-
-
-def test_reasons_are_one_short_line():
-    def reason(error):
-        text = worker.short_reason(error)
-        assert "\n" not in text and len(text) <= 200
-        return text
-
-    assert reason(ValueError("one\ntwo")) == "ValueError: one"
-    assert reason(UnsupportedError("no rule for Conv2D")) == "no rule for Conv2D"
-    in_a_graph = "in user code:\n\n    File\n        x\n\n    TypeError: bad dtype.\n"
-    assert reason(TypeError(in_a_graph)) == "TypeError: bad dtype."
-    assert reason(KeyError()) == "KeyError: "
-    assert "x" * 100 in reason(RuntimeError("x" * 1000))
-    missing = reason(ModuleNotFoundError("No module named 'torch.nn'", name="torch.nn"))
-    assert missing == f"torch is not installed for {sys.executable}, see --peer_python"
 
 
 def a_row(**values):
@@ -374,22 +174,6 @@ def test_table_shows_scaling_and_errors():
     assert report.scaling(failed, rows) == ""
 
 
-def test_an_engine_that_is_the_plain_one_of_a_framework_is_not_private():
-    assert {report._kind(e.plain) for e in ENGINES.values()} == {"not private"}
-    private = [name for name in ENGINES if name not in {e.plain for e in ENGINES.values()}]
-    assert "not private" not in {report._kind(name) for name in private}
-
-
-@pytest.mark.parametrize("ratio", [1.0, None])
-def test_plot(tmp_path, ratio):
-    rows = [a_row(model=m, batch_size=b, ratio=ratio) for m in ("mlp", "lenet5") for b in (4, 8)]
-    rows.append(
-        a_row(engine="jax", milliseconds=None, ratio=None, peak_megabytes=None, error="long " * 50)
-    )
-    report.plot(rows, tmp_path / "rows.png")
-    assert (tmp_path / "rows.png").read_bytes().startswith(b"\x89PNG")
-
-
 @pytest.mark.quick_cases("lenet5", "lenet5_batch", "mlp", "transformer")
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_rows_are_what_the_model_takes(name):
@@ -411,90 +195,6 @@ def test_rows_are_what_the_model_takes(name):
     np.testing.assert_array_equal(random_rows(name, 3)[0], x)
 
 
-@pytest.mark.slow
-def test_every_engine_of_tensorflow_takes_a_step():
-    engines = [name for name, engine in ENGINES.items() if not engine.peer]
-    rows = turns.measure("mlp", [4], engines, rounds=1, limits=LIMITS, peer_python=sys.executable)
-    assert [row["error"] for row in rows] == [None] * len(engines)
-    assert all(row["milliseconds"] > 0 for row in rows)
-
-
-@pytest.mark.slow
-def test_an_engine_that_a_model_is_too_much_for():
-    rows = turns.measure(
-        "lenet5",
-        [4],
-        ["tfp_native_fast_clipping", "keras"],
-        rounds=1,
-        limits=LIMITS,
-        peer_python=sys.executable,
-    )
-    assert rows[0]["error"] == "no rule for Conv2D" and rows[0]["milliseconds"] is None
-    assert rows[1]["ratio"] == 1.0
-
-
-def skip_without(*modules):
-    code = f"import importlib.util as u; assert all(map(u.find_spec, {modules}))"
-    if subprocess.run([PEER_PYTHON, "-c", code], stderr=subprocess.DEVNULL).returncode:
-        pytest.skip(
-            f"{' or '.join(modules)} is not installed for {PEER_PYTHON}; "
-            "TFDPNORM_PEER_PYTHON can name another interpreter"
-        )
-
-
-@pytest.mark.slow
-def test_a_private_normalisation_in_place_of_the_models():
-    engines = ["keras", "book_keeping", "tfp_native_model"]
-    rows = turns.measure(
-        "lenet5_batch", [4], engines, rounds=1, limits=LIMITS, peer_python=sys.executable
-    )
-    assert [row["milliseconds"] is None for row in rows] == [False, False, True]
-    assert "no private normalisation" in rows[2]["error"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [n for n, w in WORKLOADS.items() if w.private_norm is None])
-@pytest.mark.parametrize(
-    "engines, modules",
-    [
-        (["torch", "opacus_hooks", "opacus_ghost"], ("torch", "opacus")),
-        (["jax", "jax_vmap"], ("jax",)),
-    ],
-    ids=["torch", "jax"],
-)
-def test_peers_have_as_many_parameters_and_take_steps(name, engines, modules):
-    skip_without(*modules)
-    rows = turns.measure(name, [4], engines, rounds=1, limits=LIMITS, peer_python=PEER_PYTHON)
-    assert [row["error"] for row in rows] == [None] * len(engines)
-    assert {row["parameters"] for row in rows} == {WORKLOADS[name].parameters}
-
-
-@pytest.mark.slow
-def test_per_example_gradients_that_opacus_is_given():
-    """Of the standardised convolution, for which it has none of its own."""
-    skip_without("torch", "opacus")
-    code = """
-import torch
-from opacus import GradSampleModule
-from benchmarks.peers import opacus_engines
-from benchmarks.peers.torch_models import WeightStandardizedConv2d
-torch.manual_seed(0)
-layer = WeightStandardizedConv2d(3, 4, 2)
-x = torch.rand(5, 3, 8, 8)
-loss = lambda outputs: (outputs.flatten(1) ** 2).mean(1)
-single = []
-for i in range(5):
-    single.append(torch.autograd.grad(loss(layer(x[i:i + 1])).sum(), list(layer.parameters())))
-loss(GradSampleModule(layer, loss_reduction="sum")(x)).sum().backward()
-for p, *expected in zip(layer.parameters(), *single):
-    torch.testing.assert_close(p.grad_sample, torch.stack(expected), rtol=1e-4, atol=1e-6)
-"""
-    done = subprocess.run(
-        [PEER_PYTHON, "-W", "ignore", "-c", code], cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-
-
 def test_a_row_of_the_first_step_has_medians_and_ratios():
     keras_runs = [{"make_private": 0.0, "first_step": t} for t in (2.0, 9.0, 3.0)]
     private_runs = [{"make_private": t, "first_step": 2 * t} for t in (3.0, 30.0, 4.5)]
@@ -502,22 +202,6 @@ def test_a_row_of_the_first_step_has_medians_and_ratios():
     assert row["keras"]["first_step"] == 3.0 and row["rounds"] == 3
     assert row["make_private_ratio"] == 1.5 and row["first_step_ratio"] == 3.0
     assert "3.0x" in first_step.text_of(row)
-
-
-@pytest.mark.slow
-def test_the_first_step_of_both_sides_is_measured():
-    assert first_step.measure("keras", "lenet5", 4)["first_step"] > 0
-    parts = first_step.measure("private", "lenet5", 4)
-    assert 0 < parts["make_private"] and 0 < parts["trace"] < parts["first_step"]
-    assert parts["proof"] > 0
-
-
-@pytest.mark.slow
-def test_a_lot_is_measured_in_physical_batches():
-    row = lots._in_a_process("lenet5", 16, 4, 1)
-    assert (row["lot"], row["physical_batch_size"]) == (16, 4)
-    assert row["rows_per_second"] == pytest.approx(16 / row["seconds"], rel=0.1)
-    assert "batches of 16 in 4s" in lots.text_of(row)
 
 
 @each("physical", [None, 8])

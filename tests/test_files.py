@@ -56,12 +56,6 @@ def test_a_file_holds_what_was_written(path, write, durable, data, content):
     assert path.read_bytes() == content and names(path.parent) == [path.name]
 
 
-def test_write_whole_takes_the_place_of_a_file(path):
-    path.write_text("old and longer")
-    assert files.write_whole(path, "new") == path
-    assert path.read_text() == "new" and names(path.parent) == [path.name]
-
-
 @pytest.mark.parametrize("links", [True, False])
 @pytest.mark.parametrize("what", ["file", "folder", "dangling link"])
 def test_write_new_leaves_an_existing_name_alone(path, what, links, request):
@@ -148,11 +142,6 @@ def test_a_killed_writer_leaves_what_was_there_or_nothing(path, step):
     assert [name for name in names(path.parent) if not name.startswith(".")] == [path.name]
 
 
-def test_without_hard_links_a_file_appears_whole_too(path, no_hard_links):
-    assert files.write_new(path, "new") == path
-    assert path.read_text() == "new" and names(path.parent) == [path.name]
-
-
 def test_without_hard_links_a_failed_rename_gives_the_name_back(path, monkeypatch, no_hard_links):
     monkeypatch.setattr(os, "replace", failing(errno.EIO))
     with pytest.raises(OSError, match="Input/output error"):
@@ -200,16 +189,6 @@ def test_durable_flushes_content_first_and_then_the_name(
     assert done == ([("flush", 7), rename, ("flush", "folder")] if durable else [rename])
 
 
-def test_a_folder_that_cannot_be_opened_is_not_flushed(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "open", failing(errno.EACCES))
-    files.flush(tmp_path)
-
-
-def test_flushing_what_is_absent_is_an_error(path):
-    with pytest.raises(FileNotFoundError):
-        files.flush(path)
-
-
 def test_a_scratch_file_lies_hidden_beside_the_file_and_goes(path):
     with files.scratch_file(path) as partial:
         assert partial.parent == path.parent and partial.name.startswith(".")
@@ -250,13 +229,6 @@ def test_a_folder_that_cannot_be_written_to_is_rejected(tmp_path, monkeypatch, n
     with pytest.raises(OSError, match=f"got .*: {os.strerror(number)}. Name another one."):
         files.make_folder(tmp_path, "run_dir")
     assert names(tmp_path) == []
-
-
-def test_a_folder_that_may_not_even_be_looked_at_is_rejected(tmp_path, monkeypatch):
-    monkeypatch.setattr(files.pathlib.Path, "mkdir", failing(errno.EACCES))
-    monkeypatch.setattr(os, "stat", failing(errno.EACCES))
-    with pytest.raises(OSError, match="Permission denied. Name another one."):
-        files.make_folder(tmp_path / "below", "run_dir")
 
 
 # --- reasons ---

@@ -4,14 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.faults import audits, planted, report, run
-from tests.programs import run_main
+from tests.faults import audits, planted, report
 from tfdpnorm.data import PoissonBatches
 from tfdpnorm.gradients.clipping import Clipping
 from tfdpnorm.noise.gaussian import GaussianNoise
 from tfdpnorm.noise.grid import grid_width
-from trainers.records.fields import SENSITIVITY_FIELDS
-from trainers.records.store import read_records
 from trainers.specs import AuditSpec
 
 FAULT = {fault.name: fault for fault in planted.FAULTS}
@@ -85,19 +82,6 @@ def test_a_fault_of_each_kind_is_planted_and_seen():
     assert "3 of 3 planted faults were caught" in text
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["pull-back without noise", "running averages without noise"])
-def test_faults_of_statistics_are_seen_by_the_replay(name):
-    fault = FAULT[name]
-    spec = AuditSpec(model="mlp", **{"norm": "layer", **fault.needs})
-    faulty = audits._Audits(spec, 10, 10, 1, 10, None)
-    with fault.planted():
-        caught, evidence = faulty.all()["replay"]()
-    assert caught, evidence
-    caught, evidence = audits._Audits(spec, 10, 10, 1, 10, None).all()["replay"]()
-    assert not caught, evidence
-
-
 def record_of(*rows):
     return {
         "rows": [
@@ -141,18 +125,3 @@ def test_a_fault_that_nobody_saw_and_a_false_alarm_are_named():
     text = report.planted_text(record)
     assert "1 of 2 planted faults were caught" in text and "none holds" in text
     assert "| noise z / 1.2 (layer) | 5.25 | - | - (25%) |" in text
-
-
-@pytest.mark.slow
-def test_planted_faults_are_tabled(monkeypatch, capsys, tmp_path):
-    plant = audits.run_planted
-    faults = [planted.NO_FAULT, planted.FAULTS[1]]
-    monkeypatch.setattr(audits, "run_planted", lambda *a, **more: plant(*a, **more, faults=faults))
-    small = ["--canaries=100", "--num_examples=20", "--steps=1", "--samples=20"]
-    arguments = [*small, "--expected_batch_size=120", f"--output_dir={tmp_path}"]
-    result = run_main(run, arguments, monkeypatch, capsys)
-    assert result.code == 0, result.out
-    (record,) = read_records(tmp_path, "audit_planted", fields=SENSITIVITY_FIELDS)
-    assert [row["fault"] for row in record["rows"]] == ["no fault", "clipped at 1.5 C"]
-    assert record["rows"][1]["audits"]["sensitivity"]["caught"]
-    assert (tmp_path / "planted-epsilon4.md").read_text() in result.out

@@ -4,13 +4,11 @@ import contextlib
 import io
 import json
 import math
-import shutil
 
 import pytest
 from hypothesis import strategies as st
 
-from tests.each import each
-from tests.fuzz.damage import JSON_VALUES, damaged_bytes, damaged_lines, damaged_text
+from tests.fuzz.damage import JSON_VALUES, damaged_bytes, damaged_lines
 from tests.fuzz.targets import Refusal, attempt, fuzz
 from tfdpnorm.privacy import (
     LedgerCorruptError,
@@ -86,7 +84,7 @@ def told(arguments):
     return code, out.getvalue().splitlines(), err.getvalue().splitlines()
 
 
-@fuzz(data=st.data(), name=st.sampled_from(["plain", "eventful", "eventful", "voided"]), quick=60)
+@fuzz(data=st.data(), name=st.sampled_from(["plain", "eventful", "eventful", "voided"]), quick=20)
 def test_ledgers(data, name, folder):
     true = (folder / f"{name}.jsonl").read_bytes()
     damaged = data.draw(st.one_of(damaged_bytes(true), damaged_lines(true), spliced(folder, true)))
@@ -175,7 +173,7 @@ def forged_line(number, entry, before):
     return text + f',"sum":"{journal.checksum(before, text)}"}}\n'.encode()
 
 
-@fuzz(rest=st.lists(entries(), min_size=1, max_size=6), quick=120)
+@fuzz(rest=st.lists(entries(), min_size=1, max_size=6), quick=40)
 def test_ledgers_with_right_checksums(rest, folder):
     """What no accident makes; yet nothing but an error, or a count of what is there, may follow."""
     path = folder / "forged.jsonl"
@@ -201,38 +199,3 @@ def test_ledgers_with_right_checksums(rest, folder):
     if state.guarantee_holds and not state.is_held_to_plan and not (state.asked or state.search):
         assert read.epsilon() == PLAN.epsilon_after(read.updates)
     return "read"
-
-
-@fuzz(data=st.data(), quick=80)
-def test_ledger_headers_with_right_checksums(data, folder):
-    text = json.loads((folder / "plain.jsonl").read_bytes().splitlines()[0])
-    del text["sum"], text["line"]
-    damaged = data.draw(damaged_text(json.dumps(text).encode()))
-    line = b'{"line":1,' + damaged.strip()[1:-1].replace(b"\n", b"")
-    path = folder / "header.jsonl"
-    end = f',"sum":"{journal.checksum(journal.NO_CHECKSUM, line)}"}}\n'
-    path.write_bytes(line + end.encode())
-    read = attempt(lambda: read_ledger(path), REFUSALS)
-    if isinstance(read, Refusal):
-        return "refused"
-    assert read.updates == 0 and read.epsilon() == (0 if read.guarantee_holds else math.inf)
-    return "read"
-
-
-@each("kind", ["folder", "absent", "unreadable link"])
-def test_ledgers_that_are_no_files(kind, folder):
-    path = folder / "place"
-    if kind == "folder":
-        path.mkdir()
-    elif kind == "unreadable link":
-        path.symlink_to(path)
-    try:
-        for opening in (read_ledger, lambda place: reopen_ledger(place, PLAN)):
-            assert isinstance(attempt(lambda: opening(path), OSError), Refusal)  # noqa: B023
-        code, out, err = told([f"--ledger={path}"])
-        assert code == 2 and not out and len(err) == 1
-    finally:
-        if kind == "folder":
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)

@@ -13,7 +13,6 @@ import sys
 import warnings
 from unittest import mock
 
-import pytest
 from absl import app, flags
 from hypothesis import strategies as st
 from tensorflow import keras
@@ -159,12 +158,6 @@ def check(arguments, tmp_path_factory, *, dry_run):
     finally:
         os.chdir(here)
         shutil.rmtree(place)
-
-
-@pytest.mark.slow
-@fuzz(arguments=arguments_of(), quick=6, share=0.15)
-def test_flags(arguments, tmp_path_factory):
-    return check(arguments, tmp_path_factory, dry_run=True)
 
 
 @fuzz(arguments=arguments_of(), quick=4, share=0.1)

@@ -12,6 +12,7 @@ import pytest
 from tests.privacy.ledger_doubles import PLAN, RUN_SETTINGS, SETTINGS, announced, fill
 from tfdpnorm import files
 from tfdpnorm.privacy import (
+    LedgerCorruptError,
     PrivacyBudget,
     PrivacyLedger,
     create_ledger,
@@ -108,14 +109,27 @@ def test_without_hard_links_a_file_appears_whole_too(path, monkeypatch):
 
 
 def test_all_differences_are_in_one_error(whole):
-    plan = dataclasses.replace(PLAN, steps=7, delta=1e-7)
+    changed = {
+        "num_examples": 1001,
+        "expected_batch_size": 49,
+        "steps": 101,
+        "l2_norm_clip": 1.0,
+        "noise_multiplier": 1.9,
+        "delta": 1e-6,
+        "accountant": "pld",
+        "no_guarantee_because": ("a reason",),
+    }
     settings = {**RUN_SETTINGS, "engine": "tfp", "depth": 16.0, "new": True}
     del settings["w"]
+    before = whole.read_bytes()
     with pytest.raises(ValueError, match="belongs to another run") as refused:
-        reopen_ledger(whole, plan, settings)
+        reopen_ledger(whole, dataclasses.replace(PLAN, **changed), settings)
+    assert not isinstance(refused.value, LedgerCorruptError) and whole.read_bytes() == before
     for part in (
-        "steps is 100 there and 7 here",
-        "delta is 1e-05 there and 1e-07 here",
+        *(
+            f"{name} is {getattr(PLAN, name)!r} there and {new!r} here"
+            for name, new in changed.items()
+        ),
         "engine is 'bk' there and 'tfp' here",
         "depth is 16 there and 16.0 here",
         "w is 0.1 there and nothing here",

@@ -2,11 +2,8 @@
 
 import pytest
 
-from trainers import registry
 from trainers.davody import notes as claims
 from trainers.davody import published, slowdown
-
-INF = float("inf")
 
 
 @pytest.fixture
@@ -58,33 +55,6 @@ def test_the_figures_notes_have_a_row_for_each_level_that_is_reached(noisy):
     assert len(slowdown.notes(records)) == 2
 
 
-@pytest.mark.parametrize("accuracy, said", [(12.0, "nor do they here"), (90.0, "lenet5 does here")])
-def test_a_plain_network_that_converges_contradicts_section_2(noisy, accuracy, said):
-    records = [noisy("lenet5", 0.0, 99.0), noisy("lenet5", 0.3, accuracy)]
-    (note,) = [note for note in claims.of_table2(records) if note.startswith("Section 2")]
-    assert said in note and f"{accuracy:.2f} %" in note
-
-
-def test_a_row_that_loses_more_than_the_papers_is_named(noisy):
-    records = [
-        noisy("batch-resnet18-hidden", 0.0, 90.0, scale="first 5 of 9 training examples"),
-        noisy("batch-resnet18-hidden", 1.0, 40.0),
-        noisy("batch-resnet18", 0.0, 90.0),
-        noisy("batch-resnet18", 1.0, 88.0),
-    ]
-    notes = "\n".join(claims.of_table3(records))
-    assert "batch-resnet18-hidden loses 50.0 points at 1 (paper 6.7)" in notes
-    assert "batch-resnet18 loses" not in notes
-    assert "first 5 of 9 training examples" in notes
-    assert "We did not try whether more updates" in notes
-    records.append(noisy("batch-resnet18-hidden-24_epochs", 1.0, 45.0))
-    notes = "\n".join(claims.of_table3(records))
-    assert "has 40.0 % at 1, where the paper's has 86.8 %" in notes
-    assert "Less reduced, at the same rate, it has 45.0 % with 24 epochs." in notes
-    kept = [noisy("batch-resnet18", 0.0, 90.0), noisy("batch-resnet18", 1.0, 88.0)]
-    assert "contradicts" not in "\n".join(claims.of_table3(kept))
-
-
 def test_an_order_that_is_not_the_papers_is_named(make_record):
     def run(network, accuracy):
         return make_record(cell=f"{network}/eps=1", test_accuracy=accuracy)
@@ -100,47 +70,3 @@ def test_an_order_that_is_not_the_papers_is_named(make_record):
     ]
     (note,) = claims._better("layer", "none", at_least, figures)
     assert "Nor is it in the paper's own table at eps=0.05" in note
-
-
-@pytest.mark.parametrize("accuracy, said", [(10.5, "does not learn"), (60.0, "it learns at eps=8")])
-def test_what_becomes_of_plain_vgg_is_said(make_record, accuracy, said):
-    records = [
-        make_record(cell="none-vgg/eps=8", test_accuracy=accuracy),
-        make_record(cell="public_batch-vgg/eps=8", test_accuracy=66.0),
-    ]
-    note = claims.of_table6(records)[-1]
-    assert said in note and f"{66 - accuracy:.1f} points at eps=8" in note
-
-
-def test_lot_is_said_to_be_no_guarantee_where_it_is_shown(make_record):
-    assert claims.of_statistics([make_record()]) == []
-    (note,) = claims.of_statistics([make_record(statistics="lot")])
-    assert "does not hold" in note
-
-
-def test_normalised_logits_that_do_worse_than_no_normalisation_are_named(make_record):
-    def notes(accuracy):
-        accuracies = {"none": 97.0, "layer": 98.0, "public_batch": 98.5, "layer-all": accuracy}
-        records = [
-            make_record(cell=f"{network}/eps=3", test_accuracy=value)
-            for network, value in accuracies.items()
-        ]
-        return "\n".join(claims.of_table5(records))
-
-    assert "layer-all is not above none at eps=3." in notes(96.0)
-    assert "Not as in the paper" not in notes(97.5)
-
-
-def test_table_5_says_why_it_has_no_row_of_lot(make_record):
-    (note,) = [n for n in claims.of_table5([make_record()]) if "Algorithm 1" in n]
-    assert "is not trained at this scale" in note
-    (note,) = [n for n in claims.of_table5([make_record(statistics="lot")]) if "Algorithm 1" in n]
-    assert "does not hold" in note
-
-
-def test_the_papers_standard_errors_are_in_their_cells():
-    errors = registry.table_form("davody_table2").errors
-    assert errors["lenet_300_100/stddev=0.01"] == 0.30 and errors["layer-lenet5/stddev=2"] == 0.07
-    assert errors["lenet5/stddev=1"] is None
-    errors = registry.table_form("davody_table3").errors
-    assert errors["batch-vgg-mod/stddev=0.1"] == 6.91 and errors["batch-vgg/stddev=2"] == 0.14

@@ -1,11 +1,9 @@
 """Landscapes of small trained networks: records, table and plots."""
 
-import dataclasses
 import json
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.devices_and_precision import made_under
@@ -66,26 +64,6 @@ def test_records(records, tmp_path):
         write_record(tmp_path, record, fields=LANDSCAPE_FIELDS)
     read = read_records(tmp_path, fields=LANDSCAPE_FIELDS)
     assert json.dumps(read[0]["activations"]) == json.dumps(records[0]["activations"])
-
-
-@pytest.mark.slow
-def test_eigenvalues_are_those_of_the_dense_hessian_of_the_rows_drawn():
-    """The smallest one depends on which labels are whose; the largest one hardly does."""
-    model, (x, y) = small_network(False), rows()
-    settings = dataclasses.replace(SETTINGS, seed=3, lanczos_steps=120, max_products=2)
-    record = measure_landscape("m", model, x, y, settings, source={})
-    drawn = np.random.default_rng(3).permutation(len(x))[:20]
-    weights = model.trainable_variables
-    with tf.GradientTape(persistent=True) as outer:
-        with tf.GradientTape() as inner:
-            outputs = model(x[drawn])
-            losses = keras.losses.sparse_categorical_crossentropy(y[drawn], outputs, True)
-            loss = tf.reduce_mean(losses)
-        gradient = tf.concat([tf.reshape(g, [-1]) for g in inner.gradient(loss, weights)], 0)
-    parts = [np.reshape(outer.jacobian(gradient, w), (len(gradient), -1)) for w in weights]
-    expected = np.linalg.eigvalsh(np.concatenate(parts, axis=1))
-    assert record["largest_eigenvalue"]["value"] == pytest.approx(expected[-1], rel=1e-3)
-    assert record["smallest_eigenvalue"]["value"] == pytest.approx(expected[0], rel=1e-3)
 
 
 def test_a_network_in_half_precision_is_measured_in_full(records):

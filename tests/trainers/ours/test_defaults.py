@@ -33,16 +33,6 @@ def test_defaults_need_only_model_budget_and_number(toy, monkeypatch):
     assert record["cell"] == "digits-public_batch-sgd/eps=3"
 
 
-def test_another_rate_makes_another_cell(toy, monkeypatch):
-    monkeypatch.setattr("tfdpnorm.privacy.suggested_plan._STEPS", 4)
-    monkeypatch.setattr("tfdpnorm.privacy.suggested_plan._FEWEST_STEPS", 4)
-    runs = [DefaultsRun("digits", "none", 3.0, "sgd", 0, times) for times in (1.0, 2.0)]
-    records = [defaults_record(run, lenet5_task(run, *toy)) for run in runs]
-    assert [r["optimizer"] for r in records] == ["sgd", "sgd_x2"]
-    assert records[1]["cell"] == "digits-none-sgd_x2/eps=3"
-    assert records[1]["learning_rate"] == pytest.approx(2 * records[0]["learning_rate"])
-
-
 def record(dataset, norm, epsilon, accuracy, **more):
     given = {"dataset": dataset, "norm": norm, "optimizer": "sgd", "epsilon_target": epsilon}
     return {**given, "test_accuracy": accuracy, **more}

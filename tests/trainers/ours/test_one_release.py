@@ -1,7 +1,6 @@
 """Heads that one release gives: cells, runs, what is rejected, and the program."""
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
@@ -30,17 +29,6 @@ def run(spec, tmp_path, **more):
     return registry.run_cell(spec, **settings | more)
 
 
-def test_the_cells_are_releases_at_the_budgets_of_the_table():
-    specs = registry.cells("one_release")
-    trained = [s for s in specs if not s.solves_head]
-    assert len(trained) == 4 and len(specs) == 3 * 7 + 4
-    assert {s.epsilon for s in specs} == set(release_cells.EPSILONS)
-    assert all(s.paper_value is None for s in specs)
-    assert all((registry.run_class(s) is LeastSquaresRun) == s.solves_head for s in specs)
-    assert len({s.cell for s in specs}) == len(specs)
-    assert {s.public_dataset for s in specs} == {"kmnist", "cifar100"}
-
-
 def test_a_run_releases_once_and_says_so(tmp_path):
     spec = small_spec()
     file = tmp_path / "head.keras"
@@ -56,15 +44,6 @@ def test_a_run_releases_once_and_says_so(tmp_path):
     assert 100 * np.mean(scores.argmax(-1) == test.y) == pytest.approx(record["test_accuracy"])
     with pytest.raises(ValueError, match="the only release of that run is spent"):
         run(spec, tmp_path, resume=True)
-
-
-def test_a_run_with_a_folder_writes_what_is_stated_and_declared(tmp_path):
-    result = run(small_spec(responsible="Jane Doe", search="none"), tmp_path)
-    text = (tmp_path / "run" / "privacy_statement.txt").read_text()
-    assert text == result.model.privacy_statement() + "\n"
-    assert "Responsible person: Jane Doe" in text and 'data holder states: "none"' in text
-    written = json.loads((tmp_path / "run" / "privacy_statement.json").read_text())
-    assert written == result.model.privacy_statement_json()
 
 
 def test_known_exceptions_to_the_guarantee_are_stated(tmp_path):

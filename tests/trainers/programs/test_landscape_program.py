@@ -47,18 +47,6 @@ def test_one_network_after_the_other(main, tmp_path):
     assert "may be compared with each other, not with the paper" in last.out
 
 
-@pytest.mark.slow
-def test_newest_record_is_shown_and_differences_are_stated(main, tmp_path):
-    path = saved(tmp_path / "a.keras", True)
-    without = f"--without_scale_norm={saved(tmp_path / 'b.keras', False)}"
-    flags = (f"--output_dir={tmp_path}", f"--with_scale_norm={path}")
-    main("klause_landscape", *FLAGS, *flags, without)
-    last = main("klause_landscape", *FLAGS, *flags, "--rows=32", "--lanczos_steps=6")
-    assert last.code == 0, last.err
-    assert "| rows | 32 | 16 |" in last.out and "of 6 Ritz values | " in last.out
-    assert "nor with each other, since rows, lanczos_steps differ" in last.out
-
-
 @pytest.mark.parametrize(
     "scale_norm, classes, flag, message",
     [

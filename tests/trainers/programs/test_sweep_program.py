@@ -72,13 +72,7 @@ def test_a_sweep_in_half_precision_has_records_of_its_own(program, called):
     assert called.pop()[0] == cells.cells("davody_table7")
 
 
-@pytest.mark.parametrize("code", [0, 1, 130, 143])
-def test_the_exit_code_is_the_sweeps(program, monkeypatch, code):
-    monkeypatch.setattr(sweeps, "sweep", lambda *_, **__: code)
-    assert program().code == code
-
-
-@pytest.mark.parametrize("experiment", cells.EXPERIMENTS)
+@pytest.mark.parametrize("experiment", ["davody_table2", "klause_table4"])
 def test_a_dry_run_lists_every_cell_and_makes_nothing(program, monkeypatch, tmp_path, experiment):
     monkeypatch.setattr(store, "KEPT", tmp_path / "none")
     result = program(f"--experiment={experiment}", "--seeds=2", "--dry_run")
@@ -99,43 +93,6 @@ def test_kept_records_tell_the_times_of_a_new_folder(program):
     *_, time, _ = result.out.splitlines()
     assert "unknown" not in result.out
     assert time.endswith(" min, by kept records, perhaps of other machines.")
-
-
-@pytest.mark.parametrize(
-    "arguments, part",
-    [
-        (["--seeds=0"], "Error: Expected seeds to be a whole number >= 1, got 0."),
-        (["--workers=0"], "Error: Expected workers to be a whole number >= 1, got 0."),
-        (["--workers=-3"], "Error: Expected workers to be a whole number >= 1, got -3."),
-        (["--cells=none/eps=2"], "got 'none/eps=2', which matches none of none/eps=inf, none/"),
-        (["--output_dir=file"], "Expected output_dir to be a folder"),
-        (
-            ["--runs_dir=file/below"],
-            "runs_dir to be a folder that can be written to, got file/below",
-        ),
-        (["davody_table5"], "Expected --flag=value only, got ['davody_table5']"),
-    ],
-)
-def test_mistakes_end_in_one_line(program, tmp_path, arguments, part):
-    (tmp_path / "file").write_text("")
-    result = program(*arguments)
-    (line,) = result.err.splitlines()
-    assert result.code == 2 and part in line
-    assert not list(tmp_path.rglob("*.json"))
-
-
-@pytest.mark.parametrize(
-    "arguments, parts",
-    [
-        (["--experiment=davody_table1"], ["--experiment=davody_table1", "davody_table2|"]),
-        (["--seeds=three"], ["--seeds=three"]),
-    ],
-)
-def test_flags_that_do_not_parse(program, arguments, parts):
-    result = program(*arguments)
-    assert result.code not in (0, None) and result.out == ""
-    shown = result.err if isinstance(result.code, int) else f"{result.code}\n{result.err}"
-    assert all(part in shown for part in parts) and "Traceback" not in shown
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """Tables and plots say what the records say, and never more."""
 
 import re
-import statistics
 
 import numpy as np
 import pytest
@@ -27,13 +26,6 @@ def cells_of(table):
     header, _, *rows = lines
     assert all(len(row) == len(header) for row in rows)
     return {(row[0], name): entry for row in rows for name, entry in zip(header, row, strict=True)}
-
-
-def test_a_table_says_what_was_learnt_on_public_data(make_record):
-    private, public = make_record(), make_record(network="head", pretrained="features of kmnist")
-    assert tables.public_knowledge([private]) == ""
-    found = tables.public_knowledge([private, public, public])
-    assert found == "Public data: head had features of kmnist."
 
 
 def test_run_table_has_a_line_for_each_run(make_record, unprotected_record):
@@ -74,44 +66,6 @@ def test_run_table_never_rounds_epsilon_down(make_record, epsilon):
     assert epsilon <= shown <= 1.001 * epsilon
 
 
-def test_experiment_table_gives_mean_deviation_and_the_papers_figure(make_record):
-    accuracies, averages = [95.0, 96.0, 98.5], [96.0, 97.0, 98.0]
-    records = [
-        make_record(
-            test_accuracy=a,
-            test_accuracy_ema=b,
-            seed=seed,
-            flags={"seed": seed, "engine": f"engine{seed}"},
-        )
-        for seed, (a, b) in enumerate(zip(accuracies, averages, strict=True))
-    ]
-    entry = cells_of(tables.experiment_table(records))["public_batch", "eps=1"]
-    mean, deviation = statistics.mean(accuracies), statistics.stdev(accuracies)
-    assert entry == f"{mean:.2f} +- {deviation:.2f} [97.00]; paper 97.61 (3 runs)"
-
-
-def test_with_the_papers_standard_errors_ours_are_standard_errors(make_record):
-    accuracies = [95.0, 96.0, 98.5]
-    records = [make_record(test_accuracy=a, test_accuracy_ema=None) for a in accuracies]
-    form = tables.TableForm(errors={records[0]["cell"]: 0.25})
-    entry = cells_of(tables.experiment_table(records, form=form))["public_batch", "eps=1"]
-    error = statistics.stdev(accuracies) / 3**0.5
-    assert (
-        entry == f"{statistics.mean(accuracies):.2f} +- {error:.2f}; paper 97.61 +- 0.25 (3 runs)"
-    )
-    assert "standard error" in form.caption() and "deviation" in tables.TableForm().caption()
-
-
-def test_experiment_table_of_one_run(make_record):
-    table = tables.experiment_table([make_record(test_accuracy_ema=None, paper_value=None)])
-    assert cells_of(table)["public_batch", "eps=1"] == "95.25 (1 run)"
-
-
-def test_a_mean_of_some_weight_averages_is_not_given(make_record):
-    records = [make_record(), make_record(test_accuracy_ema=None)]
-    assert "[" not in tables.experiment_table(records)
-
-
 def test_experiment_table_marks_what_does_not_compare(make_record, unprotected_record):
     records = [
         make_record(cell="whole/eps=1"),
@@ -138,28 +92,6 @@ def test_experiment_table_marks_what_does_not_compare(make_record, unprotected_r
         "open": ["NO GUARANTEE"],
         "other": ["settings differ"],
     }
-
-
-def test_settings_that_differ_are_named(make_record):
-    flags = dict(learning_rate=1.0, momentum=0.5)
-    records = [make_record(flags=flags), make_record(flags={**flags, "learning_rate": 2.0})]
-    entry = cells_of(tables.experiment_table(records))["public_batch", "eps=1"]
-    assert entry.endswith("(2 runs); settings differ: learning_rate")
-    records += [make_record(flags={"momentum": 0.9, "engine_a": 1, "engine_b": 2})]
-    entry = cells_of(tables.experiment_table(records))["public_batch", "eps=1"]
-    assert entry.endswith("settings differ: learning_rate, momentum, engine_a, and 1 more")
-
-
-def test_columns_go_from_the_largest_epsilon_down(make_record):
-    columns = ["eps=0.05", "z=2", "eps=10", "eps=inf", "eps=7"]
-    records = [make_record(cell=f"none/{column}") for column in columns]
-    header = tables.experiment_table(records).splitlines()[0]
-    assert header == "| network | eps=inf | eps=10 | eps=7 | eps=0.05 | z=2 |"
-
-
-def test_a_cell_that_was_not_run_is_empty(make_record):
-    table = tables.experiment_table([make_record(cell="a/eps=1"), make_record(cell="b/eps=3")])
-    assert cells_of(table)["a", "eps=3"] == cells_of(table)["b", "eps=1"] == ""
 
 
 @pytest.mark.parametrize("function", [tables.experiment_table, plots.plot_experiment])
@@ -283,37 +215,6 @@ def test_runs_without_privacy_are_drawn_unless_others_have_budgets(
     assert ("55.5" in shown) != beside and ("44.4" in shown) == beside
 
 
-def test_labels_at_the_ends_of_lines_do_not_overlap(tmp_path, drawn, make_record):
-    records = [
-        make_record(
-            cell=f"{name}/eps={epsilon}",
-            epsilon_target=epsilon,
-            test_accuracy=50.0,
-            paper_value=None,
-        )
-        for name in ("none", "layer", "group", "batch")
-        for epsilon in (1.0, 3.0, 7.0)
-    ]
-    plots.plot_experiment(records, tmp_path / "e.png", "title")
-    (axes,) = drawn
-    axes.figure.draw_without_rendering()
-    boxes = sorted((text.get_window_extent() for text in axes.texts), key=lambda box: box.y0)
-    assert len(boxes) == 4
-    assert all(low.y1 <= high.y0 + 1 for low, high in zip(boxes[:-1], boxes[1:], strict=True))
-
-
-def test_more_than_six_networks_have_panels(tmp_path, drawn, make_record):
-    names = [f"{dataset}-{norm}" for dataset in ("digits", "mnist") for norm in "abcd"]
-    records = [
-        make_record(cell=f"{name}/eps={e}", epsilon_target=e, paper_value=None)
-        for name in names
-        for e in (1.0, 3.0, 7.0)
-    ]
-    plots.plot_experiment(records, tmp_path / "e.png", "title", names)
-    assert [axes.get_title("left") for axes in drawn] == ["digits", "mnist"]
-    assert all(labels(axes) == [*"abcd"] for axes in drawn)
-
-
 @each(
     "scale, told",
     [
@@ -371,23 +272,6 @@ def noisy_record(make_record, network, stddev, accuracy, curve=(), paper=None):
     )
 
 
-def test_tables_of_weight_noise_go_by_the_noise_in_the_papers_order(make_record):
-    records = [
-        noisy_record(make_record, "layer-a", 2.0, 90.0),
-        noisy_record(make_record, "a", 0.01, 80.0),
-        noisy_record(make_record, "a", 10.0, 10.0),
-        noisy_record(make_record, "b", 0.0, 95.0, (), 99.0),
-        noisy_record(make_record, "b", 2.0, 11.0, (), "no convergence"),
-    ]
-    table = tables.experiment_table(records, networks=("a", "layer-a"))
-    lines = table.splitlines()
-    assert lines[0] == "| network | stddev=0 | stddev=0.01 | stddev=2 | stddev=10 |"
-    assert [line.split("|")[1].strip() for line in lines[2:]] == ["a", "layer-a", "b"]
-    assert "NO GUARANTEE" not in table, "nobody claims one"
-    assert cells_of(table)["b", "stddev=0"] == "95.00; paper 99.00 (1 run)"
-    assert cells_of(table)["b", "stddev=2"] == "11.00; paper no convergence (1 run)"
-
-
 def test_an_entry_says_if_a_run_spent_more_than_its_column_says(make_record):
     within, over = make_record(seed=0), make_record(seed=1, epsilon=1.00171, resumes=1)
     cell = ("public_batch", "eps=1")
@@ -402,12 +286,6 @@ def test_a_claim_of_the_paper_is_called_one(make_record):
     )
     entry = cells_of(tables.experiment_table([claimed]))["public_batch-lot", "eps=3"]
     assert entry.endswith("; epsilon claimed by the paper, NOT A GUARANTEE")
-
-
-def test_further_columns_stand_beside_the_networks(make_record):
-    records = [make_record(cell="a/eps=1"), make_record(cell="b/eps=1")]
-    entries = cells_of(tables.experiment_table(records, more={"moved": {"a": "1 C"}}))
-    assert entries["a", "moved"] == "1 C" and entries["b", "moved"] == ""
 
 
 def test_plot_of_weight_noise(make_record, tmp_path, drawn):

@@ -26,12 +26,6 @@ def digits():
     return {norm: load_experiment_data(davody.spec("digits", norm, 1.0)) for norm in NORMS}
 
 
-def test_public_digits_are_not_private(digits):
-    data = digits["public_batch"]
-    assert (len(data.public_x), data.num_examples) == (128, 1437 - 128)
-    assert not row_set(data.public_x) & row_set(data.train_x)
-
-
 def test_public_and_private_digits_partition_the_training_set(digits):
     data = digits["public_batch"]
     whole = match_images(load_examples("digits", "train").x, (28, 28, 1))
@@ -122,13 +116,6 @@ def test_the_seed_chooses_the_public_rows(digits):
     assert row_set(other.public_x) != row_set(first.public_x)
 
 
-def test_digits_suit_the_network(digits):
-    data = digits["none"]
-    assert data.train_x.shape[1:] == data.test_x.shape[1:] == (28, 28, 1)
-    assert digits["public_batch"].public_x.shape[1:] == (28, 28, 1)
-    assert (data.num_classes, data.scale, len(data.test_x)) == (10, "full", 360)
-
-
 def test_max_examples_takes_the_first_private_rows_and_says_so(digits):
     few = load_experiment_data(davody.spec("digits", "public_batch", 1.0, max_examples=50))
     assert few.num_examples == 50 == len(few.train_y)
@@ -150,12 +137,6 @@ def test_max_examples_that_leaves_all_is_full_scale(digits, count, said):
     spec, lines = davody.spec("digits", "none", 1.0, max_examples=count), []
     data = load_experiment_data(spec, echo=lines.append)
     assert (data.num_examples, data.scale, lines) == (1309, "full", said)
-
-
-def test_too_few_rows_to_split_from():
-    spec = davody.spec("digits", "public_batch", 1.0, public_batch_size=1437)
-    with pytest.raises(ValueError, match="1436.*got 1437"):
-        load_experiment_data(spec)
 
 
 class FakeSets:
@@ -237,15 +218,3 @@ def test_a_set_that_is_not_whole_is_no_full_scale(fake_sets):
     )
     both = load_experiment_data(davody.spec("mnist", "none", 1.0, max_examples=5)).scale
     assert both == "40 training examples at hand; first 5 of 40 training examples"
-
-
-@pytest.mark.slow
-def test_kmnist_is_public_for_mnist(tfds_dir):
-    folder = tfds_dir("mnist", "kmnist")
-    spec = davody.spec("mnist", "public_batch", 1.0, max_examples=1000, public_batch_size=64)
-    data = load_experiment_data(spec, folder)
-    kmnist = row_set(load_examples("kmnist", "train", folder).x)
-    assert data.public_x.shape == (64, 28, 28, 1) and row_set(data.public_x) <= kmnist
-    assert not row_set(data.public_x) & row_set(data.train_x)
-    assert data.num_examples == 1000 and "first 1000 of 60000" in data.scale
-    assert len(data.test_x) == 10_000

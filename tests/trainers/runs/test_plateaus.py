@@ -8,9 +8,7 @@ import pytest
 from tensorflow import keras
 
 from tfdpnorm.privacy import PrivacyPlan
-from tfdpnorm.training import PrivateValidation
 from trainers.registry import run_cell
-from trainers.report.tables import experiment_table
 from trainers.runs.optimizers import fit_options, halving_callbacks, halving_in_words
 from trainers.runs.private import PrivateRun
 
@@ -39,31 +37,6 @@ class Rates(keras.callbacks.Callback):
 def trained(spec, data, echo=lambda _: None):
     rates = Rates()
     return run_cell(spec, data=data, echo=echo, callbacks=[rates]), rates.seen
-
-
-@pytest.mark.slow
-def test_a_noised_accuracy_is_paid_for_and_halves_the_rate(
-    tiny_spec, tiny_data, with_validation, monkeypatch
-):
-    answers = iter([10, 9, 8, 20, 1])
-    monkeypatch.setattr(PrivateValidation, "_judge", lambda *_: np.zeros(30, bool))
-    monkeypatch.setattr(
-        "tfdpnorm.training.callbacks.private_validation._whole_noise", lambda _: next(answers)
-    )
-    spec = tiny_spec(
-        steps=20, plateau="private", plateau_patience=2, plateau_epsilon=2.0, delta=1e-3
-    )
-    shown = []
-    result, rates = trained(spec, with_validation(tiny_data), echo=shown.append)
-    assert "noisy accuracy on 30 private examples, which are not trained on: epsilon 2" in shown[0]
-    assert "; for the 30 validation examples queried for the plateau: epsilon 1.999" in shown[-1]
-    assert result.record["not_covered"] == []
-    np.testing.assert_allclose(rates, [0.1, 0.1, 0.05, 0.05, 0.05])
-    assert 1.9 < result.record["epsilon_validation"] <= 2.0
-    assert result.record["guarantee_holds"]
-    assert result.record["epsilon"] == pytest.approx(
-        trained(tiny_spec(steps=20, delta=1e-3), tiny_data)[0].record["epsilon"]
-    ), "the training examples pay for it, too"
 
 
 def test_validation_queries_stay_within_their_own_budget(tiny_spec, tiny_data, with_validation):
@@ -97,21 +70,6 @@ def test_epsilon_of_validation_examples_is_shown_separately(make_record):
         "epsilon 0.75 at delta 1e-05\n  ADDS TO THIS EPSILON: Weights of before."
         "\n  NOT COVERED: The weather."
     )
-
-
-@pytest.mark.slow
-def test_the_test_set_is_named_as_not_covered(tiny_spec, tiny_data):
-    shown = []
-    result, _ = trained(tiny_spec(plateau="test"), tiny_data, echo=shown.append)
-    assert result.record["epsilon_validation"] is None
-    assert "3 epochs without progress of the loss on the TEST SET, which no" in shown[0]
-    (sentence,) = result.record["not_covered"]
-    assert sentence.startswith("The validation data") and sentence.endswith(".")
-    assert shown[-1].endswith(f"NOT COVERED: {sentence}") and " s\n" in shown[-1]
-    text = experiment_table([result.record])
-    assert "learning rate halved by the test set" in text
-    statement = result.model.privacy_statement()
-    assert "whose val_loss ReduceLROnPlateau acted on without noise" in statement
 
 
 def test_public_examples_cost_nothing_and_halve_the_rate(tiny_spec, tiny_data, with_validation):

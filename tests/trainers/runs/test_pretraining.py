@@ -1,7 +1,6 @@
 """Frozen features: public training only, computed once, the network cut in two without a seam."""
 
 import dataclasses
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,10 +8,8 @@ from tensorflow import keras
 
 from tfdpnorm import models
 from tfdpnorm.data import Examples
-from tfdpnorm.privacy.caveats import caveat
 from trainers.davody import cells as davody
 from trainers.ermis import cells as ermis
-from trainers.registry import run_cell
 from trainers.runs import data as datasets
 from trainers.runs import pretraining
 from trainers.runs.data import load_experiment_data
@@ -107,60 +104,6 @@ def test_pretraining_sees_public_images_alone(sets, tmp_path, monkeypatch):
         weights.append(network.get_weights())
     for one, another in zip(*weights, strict=True):
         np.testing.assert_array_equal(one, another)
-
-
-@pytest.mark.slow
-def test_a_second_run_computes_nothing(sets, tmp_path, monkeypatch):
-    lines = []
-    first = load(make_spec(), tmp_path, lines)
-    assert any("pre-training" in line for line in lines)
-    assert sum("features of" in line for line in lines) == 3  # public, private, test
-
-    def forbidden(*args, **kwargs):
-        raise AssertionError("computed again")
-
-    monkeypatch.setattr(pretraining._PublicTraining, "_train", forbidden)
-    monkeypatch.setattr(pretraining, "_run", forbidden)
-    lines.clear()
-    again = load(make_spec(seed=5, expected_batch_size=4), tmp_path, lines)
-    (line,) = lines
-    (kept,) = tmp_path.iterdir()
-    named = {Path(name) for name in line.rpartition("to be deleted with them: ")[2].split(", ")}
-    assert len(named) == 2 and named < set(kept.glob("*.npy"))  # private, test
-    assert first.foreign == (caveat("given_features"),)
-    np.testing.assert_array_equal(first.train_x, again.train_x)
-
-
-@pytest.mark.slow
-def test_other_settings_are_another_network(sets, tmp_path):
-    load(make_spec(), tmp_path)
-    load(make_spec("layer"), tmp_path)
-    load(make_spec(pretraining_epochs=2), tmp_path)
-    assert len(list(tmp_path.iterdir())) == 3
-
-
-@pytest.mark.slow
-def test_a_failed_pretraining_leaves_no_weights(sets, tmp_path, monkeypatch):
-    def fail(*args, **kwargs):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(keras.Model, "save_weights", fail)
-        with pytest.raises(KeyboardInterrupt):
-            load(make_spec(), tmp_path)
-    assert not list(tmp_path.glob("*/*"))
-    load(make_spec(), tmp_path)
-
-
-@pytest.mark.slow
-def test_only_the_head_is_trained_privately(sets, tmp_path):
-    spec, lines = make_spec("layer", l2_norm_clip=1.0), []
-    data = load(spec, tmp_path)
-    result = run_cell(spec, data=data, echo=lines.append)
-    assert result.record["guarantee_holds"] is True
-    names = [v.name.split("/")[0] for v in result.model.model.trainable_variables]
-    assert not any(name.startswith("conv") for name in names)
-    assert any("pre-trained on 30 images of cifar100" in line for line in lines)
 
 
 def test_the_private_set_is_not_public():

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from tfdpnorm import files, models
+from tfdpnorm import files
 from tfdpnorm.data import Examples
 from trainers.davody import cells as davody
 from trainers.runs import pretraining
@@ -78,25 +78,6 @@ def test_features_that_another_process_computes_are_waited_for(training):
     )
     np.testing.assert_array_equal(found, theirs)
     assert sum(WAITING in line for line in training.lines) == 1
-
-
-def test_a_network_that_another_process_trains_is_waited_for(training, monkeypatch):
-    def forbidden(*_):
-        raise AssertionError("trained twice")
-
-    monkeypatch.setattr(_PublicTraining, "_train", forbidden)
-    theirs = models.build(
-        training.spec.model,
-        num_classes=10,
-        input_shape=(12, 12, 3),
-        **dict(training.spec.model_options),
-    )
-    path = training.folder / "whole.weights.h5"
-    found = while_another_works(
-        training, lambda: training.network(), lambda: theirs.save_weights(path)
-    )
-    for ours, other in zip(found.get_weights(), theirs.get_weights(), strict=True):
-        np.testing.assert_array_equal(ours, other)
 
 
 def test_who_waited_for_one_that_died_does_it_itself(training):

@@ -1,8 +1,6 @@
 """Private runs: a spec goes in, an honest record comes out."""
 
-import dataclasses
 import functools
-import math
 import pathlib
 import re
 
@@ -107,12 +105,6 @@ def test_a_full_disk_costs_no_run_that_is_kept(tiny_spec, tiny_data, tmp_path, m
     assert read_records(out) == [_as_read(record)] and record["updates"] == spec.steps
 
 
-def test_a_full_disk_loses_a_run_that_is_not_kept(tiny_spec, tiny_data, tmp_path, monkeypatch):
-    full_disk(monkeypatch, tmp_path)
-    with pytest.raises(OSError, match="seed0.json: No space left on device.*train again; the epsi"):
-        Run(tiny_spec(), tiny_data, tmp_path)
-
-
 @pytest.mark.parametrize(
     "engine, fields",
     [
@@ -191,22 +183,6 @@ def test_a_run_gives_a_whole_and_true_record(tiny_spec, tiny_data, tmp_path, eng
         assert record["epsilon"] <= float(shown) <= 1.001 * record["epsilon"]
 
 
-@pytest.mark.slow
-def test_a_run_whose_delta_is_too_small_for_pld_has_its_record(tiny_spec, tiny_data, tmp_path):
-    spec = tiny_spec(delta=1e-15, noise_multiplier=2.0)
-    record = run_cell(spec, data=tiny_data, output_dir=tmp_path, echo=lambda text: None).record
-    assert record["epsilon_pld"] is None
-    assert record["guarantee_holds"] and 0 < record["epsilon_rdp"] == record["epsilon"] < math.inf
-    assert [read["epsilon_pld"] for read in read_records(tmp_path)] == [None]
-
-
-@pytest.mark.slow_cases("2-*", "99-*")
-@pytest.mark.parametrize("evaluations, taken_after", [(1, [3]), (2, [1, 2, 3]), (99, [1, 2, 3])])
-def test_how_often_the_test_accuracy_is_taken(tiny_spec, tiny_data, evaluations, taken_after):
-    run = Run(tiny_spec(evaluations=evaluations), tiny_data)
-    assert [updates for updates, _, _ in run.result.curve] == taken_after
-
-
 def _as_read(record):
     return {name: list(v) if isinstance(v, tuple) else v for name, v in record.items()} | {
         "flags": {n: list(v) if isinstance(v, tuple) else v for n, v in record["flags"].items()}
@@ -253,21 +229,6 @@ def test_epsilon_is_left_out_without_a_guarantee(tiny_spec, tiny_data, fields, r
         again = Run(run.spec, tiny_data)
         for a, b in zip(weights(run), weights(again), strict=True):
             np.testing.assert_allclose(a, b, atol=1e-6)
-
-
-@pytest.mark.slow
-def test_a_seed_sets_the_start_and_never_the_noise(tiny_spec, tiny_data):
-    # Every example is in every lot (q = 1): nothing but the noise can differ.
-    spec = tiny_spec(norm="none", expected_batch_size=64, steps=1, ema_decay=None, seed=3)
-    start = PrivateRun(spec, tiny_data).model.model.get_weights()
-    assert same(start, PrivateRun(spec, tiny_data).model.model.get_weights())
-    other = dataclasses.replace(spec, seed=4)
-    assert not same(start, PrivateRun(other, tiny_data).model.model.get_weights())
-
-    first, second = Run(spec, tiny_data), Run(spec, tiny_data)
-    for a, b in zip(weights(first), weights(second), strict=True):
-        # The noise has standard deviation lr z C / L = 1.6e-3; arithmetic repeats to about 1e-7.
-        assert np.abs(a - b).max() > 1e-4, "the noise was repeated"
 
 
 def test_epsilon_is_calibrated_to_the_target(tiny_spec, tiny_data):
@@ -317,44 +278,12 @@ def test_a_record_says_how_many_rows_there_was_memory_for(tiny_spec, tiny_data, 
         tiny_spec(physical_batch_size="most")
 
 
-@pytest.mark.quick_cases("float32-False")
-@pytest.mark.parametrize("emulated", [True, False])
-@pytest.mark.parametrize("precision", ["mixed_bfloat16", "float32"])
-def test_half_precision_that_a_processor_has_not_is_said(
-    tiny_spec, tiny_data, monkeypatch, precision, emulated
-):
-    monkeypatch.setattr(skeleton, "emulates_bfloat16", lambda: emulated)
-    run = Run(tiny_spec(steps=1, ema_decay=None, precision=precision), tiny_data)
-    said = [line for line in run.lines if "mixed_bfloat16 is slow here" in line]
-    assert len(said) == (emulated and precision == "mixed_bfloat16")
-
-
 def test_half_precision_is_of_the_run_and_in_its_record(tiny_spec, tiny_data):
     run = PrivateRun(tiny_spec(ema_decay=None, precision="mixed_bfloat16"), tiny_data)
     assert run.model.model.layers[1].compute_dtype == "bfloat16"
     assert keras.mixed_precision.global_policy().name == "float32"
     record = make_record(run, seconds=1.0, examples=0)
     assert record["flags"]["precision"] == "mixed_bfloat16"
-
-
-@pytest.mark.slow
-def test_a_run_that_is_kept_is_saved_within_its_epochs(tiny_spec, tiny_data, tmp_path):
-    def stop(batch, logs):
-        if batch == 2:  # the third of the four updates of an epoch
-            stopped.model.ledger.close()  # as the end of the process does
-            raise KeyboardInterrupt
-
-    callback = keras.callbacks.LambdaCallback(on_train_batch_end=stop)
-    spec = tiny_spec(steps=4)
-    stopped = PrivateRun(spec, tiny_data, run_dir=tmp_path, callbacks=[callback])
-    stopped.restore()
-    with pytest.raises(KeyboardInterrupt):
-        stopped.train()
-    again = PrivateRun(spec, tiny_data, run_dir=tmp_path, resume=True)
-    again.restore()
-    assert (again.model.ledger.state.position, again.model.ledger.updates) == (2, 3)
-    again.train()
-    assert again.measured()["updates"] == 4
 
 
 @pytest.mark.slow

@@ -2,13 +2,11 @@
 
 import dataclasses
 import json
-import os
 import re
-import subprocess
-import sys
 
 import pytest
 
+from tests.each import each
 from tfdpnorm import files
 from trainers.runs.kept import claim_run_dir
 from trainers.runs.settings import differences, differing
@@ -66,7 +64,7 @@ NOT_MEASURED = (
 FIELDS = [(kind, field.name) for kind, s in SPECS.items() for field in dataclasses.fields(s)]
 
 
-@pytest.mark.parametrize("kind, name", FIELDS)
+@each("kind, name", FIELDS)
 def test_every_field_that_is_measured_makes_a_difference(kind, name):
     spec = SPECS[kind]
     value = getattr(spec, name)
@@ -76,11 +74,6 @@ def test_every_field_that_is_measured_makes_a_difference(kind, name):
         has_effect = options(spec)[name].has_effect(spec.settings, flags)
         expected = [] if name in free or not has_effect else [name]
         assert differences(spec, flags) == expected
-
-
-def test_every_option_has_an_effect_somewhere():
-    for name, option in options(PRIVATE).items():
-        assert any(option.has_effect(s.settings) for s in SPECS.values() if hasattr(s, name)), name
 
 
 @pytest.mark.parametrize(
@@ -115,39 +108,6 @@ def test_a_field_that_older_records_lack_had_its_default_then():
     assert differences(stronger, flags) == ["pull_back_weight"]
     del flags["dataset"]  # has no default
     assert differences(PRIVATE, flags) == ["dataset"]
-
-
-@pytest.mark.parametrize("norm", ["none", "layer", "noised_batch"])
-def test_settings_of_public_rows_need_layers_that_use_them(norm):
-    spec = dataclasses.replace(PRIVATE, norm=norm)
-    others = dict(
-        statistics="blend",
-        statistics_gradient="stop",
-        pull_back_weight=3.0,
-        public_dataset="cifar100",
-        public_batch_size=77,
-    )
-    assert differences(spec, {**dataclasses.asdict(spec), **others}) == []
-    # Networks of which one has public rows differ in that too.
-    names = differences(PRIVATE, {**dataclasses.asdict(spec), **others})
-    assert sorted(names) == sorted([*others, "norm"])
-
-
-def test_split_off_rows_are_missing_from_training_sets():
-    spec = dataclasses.replace(PRIVATE, norm="layer", public_dataset="split")
-    flags = dataclasses.asdict(spec)
-    assert differences(spec, {**flags, "public_batch_size": 77}) == ["public_batch_size"]
-    assert differences(spec, {**flags, "pull_back_weight": 3.0}) == []
-    assert differences(spec, {**flags, "public_dataset": "kmnist"}) == ["public_dataset"]
-
-
-def test_public_images_for_feature_scaling_are_a_setting():
-    fields = {**dataclasses.asdict(PRIVATE), "norm": "none", "model": "a.keras"}
-    fields["trainable"] = "head"
-    spec = PrivateSpec(**{**fields, "feature_scaling": "public", "dataset": "cifar10"})
-    flags = dataclasses.asdict(spec)
-    assert differences(spec, {**flags, "public_dataset": "cifar100"}) == ["public_dataset"]
-    assert differences(spec, {**flags, "public_batch_size": 77}) == ["public_batch_size"]
 
 
 def test_records_are_compared_as_specs_are(make_record):
@@ -271,15 +231,6 @@ def test_damaged_settings_are_rejected(tmp_path, text):
     assert content(tmp_path) == before
 
 
-def test_settings_without_a_seed_are_of_another_run(tmp_path):
-    begin(tmp_path)
-    held = json.loads((tmp_path / "settings.json").read_text())
-    del held["seed"]
-    (tmp_path / "settings.json").write_text(json.dumps(held))
-    with pytest.raises(ValueError, match="has other settings: seed"):
-        enter(tmp_path, PRIVATE, True)
-
-
 def test_a_run_of_an_older_version_is_resumed(tmp_path):
     """It noted the cell's name in place of network and column."""
     begin(tmp_path)
@@ -323,22 +274,6 @@ def test_a_run_that_fails_keeps_its_settings(tmp_path, resume):
     enter(tmp_path, PRIVATE, True)
 
 
-@pytest.mark.slow
-def test_settings_are_written_whole_or_not_at_all(tmp_path):
-    """A process that is killed before the last step leaves what counts as nothing."""
-    program = (
-        "import os, sys\n"
-        "from tests.trainers.runs.test_run_settings import PRIVATE, enter, files\n"
-        "files.os.replace = lambda *_: os._exit(9)\n"
-        "enter(sys.argv[1], PRIVATE, False)\n"
-    )
-    killed = subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False)
-    assert killed.returncode == 9
-    assert all(name.startswith(".") for name in content(tmp_path)) and content(tmp_path)
-    enter(tmp_path, PRIVATE, False)
-    enter(tmp_path, PRIVATE, True)
-
-
 def test_a_full_disk_is_said_and_leaves_nothing_that_counts(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
@@ -348,13 +283,6 @@ def test_a_full_disk_is_said_and_leaves_nothing_that_counts(tmp_path, monkeypatc
         enter(tmp_path / "run", PRIVATE, False)
     monkeypatch.undo()
     enter(tmp_path / "run", PRIVATE, False)
-
-
-def test_runs_without_a_folder_write_no_settings(tmp_path):
-    before = sorted(os.listdir())
-    enter(None, PRIVATE, False)
-    enter(None, PRIVATE, True)
-    assert sorted(os.listdir()) == before
 
 
 def test_run_dir_must_be_a_folder(tmp_path):

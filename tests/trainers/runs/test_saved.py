@@ -1,28 +1,10 @@
 """The model of a run, saved: it predicts as trained, and its statement is beside it."""
 
-import numpy as np
 import pytest
 from tensorflow import keras
 
 from trainers.registry import run_cell
 from trainers.runs.kept import save_model
-
-
-@pytest.mark.slow
-def test_a_private_model_is_saved_with_its_statement(tiny_spec, tiny_data, tmp_path):
-    place, lines = tmp_path / "models" / "ours.keras", []
-    result = run_cell(tiny_spec(), data=tiny_data, model_file=place, echo=lines.append)
-    assert f"Model: {place}, {place.with_suffix('.txt')}" in lines
-    loaded = keras.models.load_model(place, compile=False)
-    np.testing.assert_allclose(
-        loaded.predict(tiny_data.test_x, verbose=0),
-        result.model.predict(tiny_data.test_x, verbose=0),
-        rtol=1e-5,
-        atol=1e-6,
-    )
-    assert place.with_suffix(".txt").read_text() == result.model.privacy_statement() + "\n"
-    names = sorted(p.name for p in place.parent.iterdir())
-    assert names == ["ours-average.keras", "ours-average.txt", "ours.keras", "ours.txt"]
 
 
 @pytest.mark.slow

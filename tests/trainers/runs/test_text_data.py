@@ -3,18 +3,13 @@
 import numpy as np
 import pytest
 
-from tfdpnorm import models
 from tfdpnorm.data import Examples, hash_tokens, word_ids
 from trainers.davody import cells as davody
-from trainers.registry import run_cell
 from trainers.runs import data as datasets
-from trainers.runs.data import PRIVATE_VOCABULARY, load_experiment_data
+from trainers.runs.data import load_experiment_data
 
 TEXTS = [f"word{i} story number {i % 3}" for i in range(40)]
 SIZES = dict(vocabulary_size=30, sequence_length=6)
-SMALL = dict(
-    model_options=(("embedding_dim", 4), ("units", 3)), expected_batch_size=8, steps=2, delta=1e-3
-)
 
 
 @pytest.fixture
@@ -67,39 +62,6 @@ def test_a_file_that_is_not_there_is_named(texts, tmp_path):
         load_experiment_data(
             davody.spec("ag_news", "layer", 3.0, vocabulary="public", vocabulary_file=str(path))
         )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("vocabulary", [pytest.param("hashed", marks=pytest.mark.slow), "private"])
-def test_words_of_the_private_texts_void_the_guarantee(texts, vocabulary):
-    spec = davody.spec("ag_news", "layer", 3.0, vocabulary=vocabulary, **SIZES, **SMALL)
-    data, lines = load_experiment_data(spec), []
-    record = run_cell(spec, data=data, echo=lines.append).record
-    private = vocabulary == "private"
-    assert record["guarantee_holds"] is not private
-    assert (PRIVATE_VOCABULARY in record["no_guarantee_because"]) is private
-    assert (record["epsilon"] == float("inf")) is private
-    text = "\n".join(lines)
-    assert ("NO GUARANTEE" in text) is private
-    assert ("epsilon after all updates" in text) is not private
-    assert record["epsilon_claimed"] is None
-
-
-@pytest.mark.slow
-def test_padding_does_not_change_an_answer(texts):
-    """Texts are masked: more room behind them changes no prediction."""
-    predictions, weights = [], None
-    for length in (5, 9):
-        spec = davody.spec("ag_news", "layer", 3.0, **{**SIZES, "sequence_length": length}, **SMALL)
-        data = load_experiment_data(spec)
-        options = {**data.model_options, **dict(spec.model_options)}
-        model = models.build(
-            spec.model, norm=spec.norm, num_classes=4, input_shape=(length,), **options
-        )
-        weights = weights or model.get_weights()
-        model.set_weights(weights)
-        predictions.append(model.predict(data.test_x, verbose=0))
-    np.testing.assert_allclose(*predictions, atol=1e-5)
 
 
 @pytest.mark.parametrize(

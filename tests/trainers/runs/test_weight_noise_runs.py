@@ -67,9 +67,8 @@ def test_running_averages_keep_what_the_spec_says(noisy_spec, tiny_data):
         assert {layer.momentum for layer in averaged} == {kept}
 
 
-@pytest.mark.quick_cases("0.0")
-@pytest.mark.parametrize("stddev", [0.0, 0.5])
-def test_the_record_claims_no_privacy(noisy_spec, held_out, tmp_path, stddev):
+def test_the_record_claims_no_privacy(noisy_spec, held_out, tmp_path):
+    stddev = 0.5
     spec, lines = noisy_spec(weight_noise_stddev=stddev, seed=3), []
     result = cells.run_cell(spec, data=held_out, output_dir=tmp_path, echo=lines.append)
     record = result.record
@@ -84,7 +83,7 @@ def test_the_record_claims_no_privacy(noisy_spec, held_out, tmp_path, stddev):
     assert [point["epoch"] for point in record["curve"]] == [1, 2]
     assert "NO GUARANTEE" in "\n".join(lines)
     noisy = [layer for layer in result.model.layers if isinstance(layer, WeightNoise)]
-    assert len(noisy) == (3 if stddev else 0)
+    assert len(noisy) == 3 and json.loads(json.dumps(record["curve"])) == record["curve"]
 
 
 def test_without_noise_it_is_keras_own_training(noisy_spec, held_out):
@@ -101,11 +100,9 @@ def test_without_noise_it_is_keras_own_training(noisy_spec, held_out):
         np.testing.assert_allclose(ours, by_hand, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.quick_cases("{'epochs': 1.5}")
-@pytest.mark.parametrize("length", [dict(epochs=1.5), dict(steps=6, epochs=None)], ids=str)
-def test_the_last_epoch_may_be_a_part_of_one(noisy_spec, held_out, length):
+def test_the_last_epoch_may_be_a_part_of_one(noisy_spec, held_out):
     """6 updates, 4 an epoch; the schedule ends with them."""
-    spec = noisy_spec(optimizer="sgd", learning_rate_schedule="cosine", **length)
+    spec = noisy_spec(optimizer="sgd", learning_rate_schedule="cosine", epochs=1.5)
     result = cells.run_cell(spec, data=held_out, echo=silent)
     optimizer = result.model.optimizer
     assert int(optimizer.iterations) == result.record["updates"] == 6
@@ -114,20 +111,6 @@ def test_the_last_epoch_may_be_a_part_of_one(noisy_spec, held_out, length):
     expected = spec.learning_rate * (1 + math.cos(done * math.pi / 6)) / 2
     assert float(optimizer.learning_rate) == pytest.approx(expected, rel=1e-4, abs=1e-9)
     assert [point["epoch"] for point in result.curve] == [1, 2]
-
-
-def test_noise_is_on_in_testing(noisy_spec, held_out):
-    spec = noisy_spec(weight_noise_stddev=5.0, steps=1, epochs=None)
-    result = cells.run_cell(spec, data=held_out, echo=silent)
-    x = held_out.test_x
-    first, second = result.model.predict(x, verbose=0), result.model.predict(x, verbose=0)
-    assert not np.allclose(first, second)
-    assert result.record["updates"] == 1
-
-
-def test_validation_rows_are_optional(noisy_spec, tiny_data):
-    result = cells.run_cell(noisy_spec(), data=tiny_data, echo=silent)
-    assert result.curve == [] and result.record["curve"] == []
 
 
 def trained_with_wrong_labels_held_out(spec, data):
@@ -162,86 +145,6 @@ def test_a_plateau_halves_the_rate_and_then_ends_training(noisy_spec, held_out):
     assert float(run.model.optimizer.learning_rate) <= 0.01 / 4
     said = "halved after 1 epochs without progress, ended after 3 epochs without progress"
     assert said in run.describe()
-
-
-def test_the_best_weights_are_kept_where_training_ends_by_itself(noisy_spec, held_out):
-    spec = noisy_spec(epochs=3, learning_rate=0.1, weight_noise_stddev=0.0, early_stopping=30)
-    run, losses = trained_with_wrong_labels_held_out(spec, held_out)
-    assert len(losses) == 3 and run.measured()["updates"] == 12
-    assert np.argmin(losses) < 2  # so that the last weights are others
-
-
-class Killed(Exception):
-    pass
-
-
-def interrupted_after(epoch, monkeypatch):
-    """Has the run die after that epoch, its backup made."""
-    plain = non_private._Backup.callbacks
-
-    def with_bomb(self):
-        def explode(number, logs=None):
-            if number + 1 == epoch:
-                raise Killed
-
-        return [*plain(self), keras.callbacks.LambdaCallback(on_epoch_end=explode)]
-
-    monkeypatch.setattr(non_private._Backup, "callbacks", with_bomb)
-
-
-@pytest.mark.slow
-def test_a_killed_run_goes_on_and_leaves_nothing(noisy_spec, held_out, tmp_path, monkeypatch):
-    spec, folder = noisy_spec(epochs=4), tmp_path / "run"
-    with monkeypatch.context() as patch:
-        interrupted_after(2, patch)
-        with pytest.raises(Killed):
-            cells.run_cell(spec, data=held_out, echo=silent, run_dir=folder)
-    with pytest.raises(ValueError, match="holds a run already"):
-        cells.run_cell(spec, data=held_out, echo=silent, run_dir=folder)
-    with pytest.raises(ValueError, match="has other settings: epochs"):
-        cells.run_cell(noisy_spec(epochs=5), data=held_out, run_dir=folder, resume=True)
-    lines = []
-    result = cells.run_cell(spec, data=held_out, echo=lines.append, run_dir=folder, resume=True)
-    assert [point["epoch"] for point in result.curve] == [1, 2, 3, 4]
-    assert int(result.model.optimizer.iterations.numpy()) == 16
-    assert [line.split()[1] for line in lines if line.startswith("  epoch")] == ["3/4", "4/4"]
-    assert not folder.exists()
-
-
-def test_curves_are_plain_numbers(noisy_spec, held_out):
-    record = cells.run_cell(noisy_spec(), data=held_out, echo=silent).record
-    assert json.loads(json.dumps(record["curve"])) == record["curve"]
-
-
-@pytest.mark.parametrize(
-    "fields, message",
-    [
-        (dict(norm="public_batch"), 'norm="batch" without privacy'),
-        (dict(norm="noised_batch"), 'norm="batch" without privacy'),
-        (dict(weight_noise_stddev=-1.0), "weight_noise_stddev >= 0"),
-        (dict(weight_noise_stddev=INF), "weight_noise_stddev >= 0 and finite, got inf"),
-        (dict(weight_noise_stddev=float("nan")), "weight_noise_stddev >= 0"),
-        (dict(batch_size=0), "batch_size to be a whole number >= 1, got 0"),
-        (dict(validation_examples=-1), "validation_examples to be a whole number >= 0, got -1"),
-        (dict(plateau="validation", validation_examples=0), "with plateau='validation', got 0"),
-        (dict(early_stopping=2, validation_examples=0), "with early_stopping=2, got 0"),
-        (dict(early_stopping=0), "early_stopping to be a whole number >= 1, got 0"),
-        (dict(plateau="test"), "plateau to be one of"),
-        (
-            dict(plateau="validation", learning_rate_schedule="cosine"),
-            "learning_rate_schedule='constant' with a plateau",
-        ),
-        (dict(vocabulary="public"), "vocabulary_file with vocabulary='public'"),
-        (dict(vocabulary_file="a"), "vocabulary_file with vocabulary='public'"),
-    ],
-    ids=(
-        "public noised negative inf nan batch held_out plateau stopping never test cosine "
-        "file no_file"
-    ).split(),
-)
-def test_rejected_specs(noisy_spec, fields, message):
-    with pytest.raises(ValueError, match=message):
-        noisy_spec(**fields)
 
 
 def test_a_run_without_noise_or_privacy_says_so(tiny_data):

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from tests.each import each
 from tfdpnorm import Clipping, arguments, make_private
 from trainers.runs import build
 from trainers.specs import AuditSpec, NonPrivateSpec, PrivateSpec, SearchSpec
@@ -23,7 +24,7 @@ SPECS = (PrivateSpec, NonPrivateSpec, SearchSpec, AuditSpec)
 FIELDS = [(spec, field.name) for spec in SPECS for field in dataclasses.fields(spec)]
 
 
-@pytest.mark.parametrize("spec, name", FIELDS)
+@each("spec, name", FIELDS)
 def test_every_field_of_every_spec_says_what_it_is(spec, name):
     its_option = options(spec)[name]
     assert its_option.help.endswith(".") and len(its_option.help) > 5
@@ -112,7 +113,7 @@ CHECKED = [
 ]
 
 
-@pytest.mark.parametrize("spec, name", CHECKED)
+@each("spec, name", CHECKED)
 def test_a_spec_checks_its_fields(spec, name):
     with pytest.raises(ValueError, match=f"Expected {name} .*got 'odd'"):
         spec(**{**REQUIRED[spec], name: "odd"})

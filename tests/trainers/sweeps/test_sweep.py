@@ -9,7 +9,6 @@ import time
 import types
 
 import pytest
-import tensorflow as tf
 
 from tests.trainers.sweeps.sweep_doubles import (
     INF,
@@ -89,7 +88,7 @@ def stop(exception):
     return event
 
 
-@pytest.mark.parametrize("stopped_at", range(6))
+@pytest.mark.parametrize("stopped_at", [0, 3, 5])
 def test_a_stopped_sweep_finishes_each_run_exactly_once(place, stopped_at):
     runs = names(select(TABLE, 2))
     first = Trainer(**{runs[stopped_at]: stop(KeyboardInterrupt())})
@@ -108,11 +107,9 @@ def test_a_stopped_sweep_finishes_each_run_exactly_once(place, stopped_at):
     [
         (ValueError("Expected this, got that.\nand more"), "failed: Expected this, got that. See"),
         (RuntimeError("odd"), "failed: RuntimeError: odd"),
-        (SystemExit(3), "failed: SystemExit: 3"),
-        (MemoryError(), "failed: MemoryError:"),
         (ValueError("in user code:\n\n  File x\n\n  ValueError: shapes"), "ValueError: shapes"),
     ],
-    ids=["value", "runtime", "exit", "memory", "traced"],
+    ids=["value", "runtime", "traced"],
 )
 def test_a_run_that_fails_does_not_stop_the_others(place, error, part):
     trainer = Trainer(**{"none/eps=1 seed 0": stop(error)})
@@ -270,30 +267,6 @@ def test_folders_that_cannot_be_made_are_rejected_early(place, tmp_path):
 
 
 # --- real workers; each takes seconds to start ---
-
-
-def dies_once(spec, *, output_dir, run_dir, **_):
-    """A `run_cell` whose process dies on the way, and that tells what its worker is like."""
-    if not run_dir.exists():
-        run_dir.mkdir()
-        os._exit(9)
-    threads = tf.config.threading.get_intra_op_parallelism_threads()
-    masked = signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    worker = f"{threads} {masked} {os.environ['TF_CPP_MIN_LOG_LEVEL']}"
-    return types.SimpleNamespace(record=write(output_dir, spec, engine=worker))
-
-
-@pytest.mark.slow
-def test_a_process_that_dies_is_replaced(place, monkeypatch):
-    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
-    assert sweep(
-        TABLE[:1], run_cell=dies_once, output_dir=str(place.results), runs_dir=str(place.runs),
-        show=place.shown.append,
-    ) == 0  # fmt: skip
-    assert "A worker died while training none/eps=inf seed 0: trying once more" in place.shown[1]
-    (record,) = read_records(place.results)
-    assert record["engine"] == f"{len(os.sched_getaffinity(0))} True 3"
-    assert place.kept() == []
 
 
 def hangs(spec, *, run_dir, **_):
