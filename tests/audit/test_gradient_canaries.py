@@ -92,11 +92,8 @@ def test_the_table_changes_no_prediction(rows):
     np.testing.assert_array_equal(with_table(joined), model(joined[0]))
 
 
-@pytest.mark.parametrize(
-    "engine", ["book_keeping", pytest.param("per_example", marks=pytest.mark.slow)]
-)
-def test_each_canary_moves_the_sum_by_c_along_its_own_number(rows, engine):
-    private = compiled(engine=engine)
+def test_each_canary_moves_the_sum_by_c_along_its_own_number(rows):
+    private = compiled()
     x, y, _ = gc.with_canaries(*rows, np.ones(CANARIES, bool))
     (table,) = private.model.get_layer(gc.TABLE).weights
     place = next(i for i, v in enumerate(private.model.trainable_variables) if v is table)
@@ -115,25 +112,6 @@ def test_each_canary_moves_the_sum_by_c_along_its_own_number(rows, engine):
     np.testing.assert_allclose(sums[place], expected, atol=1e-5 * CLIP)
     others = [s for i, s in enumerate(sums) if i != place]
     assert max(np.abs(s).max() for s in others) < 1e-4 * CLIP
-
-
-@pytest.mark.slow
-def test_without_noise_every_coin_is_read(rows):
-    """And every update releases exactly 1 C for a canary in the lot."""
-    private = compiled(budget=None, noise_multiplier=1e-3, delta=1e-5, accountant="rdp")
-    included, scores = trained(rows, private)
-    for released in scores.released:
-        np.testing.assert_allclose(released, included, atol=0.01)
-    assert ((scores.scores > 0) == included).all()
-
-
-@pytest.mark.slow
-def test_an_honest_training_is_not_refuted_by_bounds_above_0(rows):
-    found = audited(rows, compiled())
-    assert found.claimed_epsilon == pytest.approx(4.0, rel=0.01) and found.canaries == CANARIES
-    assert not found.violation
-    assert 0 < found.epsilon_delta_bound < found.audited_epsilon < found.claimed_epsilon
-    assert found.independent_epsilon > 2
 
 
 @pytest.mark.slow
@@ -164,9 +142,9 @@ def test_scores_are_likelihood_ratios():
 
 
 def test_settings_that_cannot_be_scored_are_rejected(rows):
-    with pytest.raises(ValueError, match="Expected plain SGD"):
+    with pytest.raises(ValueError, match="SGD"):
         gc.TableScores(compiled(keras.optimizers.Adam()))
-    with pytest.raises(ValueError, match="even number of guesses from 2 to 4"):
+    with pytest.raises(ValueError, match="guesses"):
         gc.audit_gradient_canaries(
             np.zeros(4),
             np.ones(4, bool),

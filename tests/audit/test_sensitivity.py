@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tests.private_of import private_of
 from tfdpnorm.audit.neighbours import Frame, Row, frames, unusual_rows
 from tfdpnorm.audit.sensitivity import ClippedSums, measure_sensitivity
@@ -28,8 +29,6 @@ def compiled(model, loss=None, **settings):
         expected_batch_size=ROWS,
         steps=1,
         l2_norm_clip=CLIP,
-        noise_multiplier=1.0,
-        delta=1e-5,
         **settings,
     )
     loss = loss or keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -52,70 +51,40 @@ def public_rows():
     return np.random.default_rng(2).normal(size=(8, FEATURES)).astype(np.float32)
 
 
-@pytest.mark.quick_cases("book_keeping")
-@pytest.mark.parametrize(
-    "engine",
-    [
-        "book_keeping",
-        "per_example",
-        pytest.param("tfp_vectorized", marks=pytest.mark.slow),
-        pytest.param("tfp_model", marks=pytest.mark.slow),
-    ],
-)
-def test_every_engine_keeps_the_bound(engine, data):
-    found = measure_sensitivity(compiled(dense_model(), engine=engine), *data, ascent_steps=2)
-    assert found.holds
-    assert 0.99 < found.add_or_remove_one <= 1 + found.tolerance
-    assert 1.2 < found.replace <= 2 + found.tolerance
-    assert found.tolerance < 1e-5
-
-
 @pytest.mark.quick_cases("automatic")
 @pytest.mark.parametrize(
     "settings",
     [
-        pytest.param({"physical_batch_size": 4}, marks=pytest.mark.slow),
-        pytest.param({"physical_batch_size": 5}, marks=pytest.mark.slow),
         {"clipping": "per_layer"},
         {"clip_function": "automatic"},
-        {"augmentation_multiplicity": 2, "augmentation": keras.layers.GaussianNoise(0.5)},
         {
             "augmentation_multiplicity": 2,
             "augmentation": lambda x: x + tf.random.normal(tf.shape(x)),
             "physical_batch_size": 4,
         },
     ],
-    ids=["4 at once", "5 at once", "per layer", "automatic", "layer's views", "function's views"],
+    ids=["per layer", "automatic", "views"],
 )
 def test_every_way_of_clipping_keeps_the_bound(settings, data):
     found = measure_sensitivity(compiled(dense_model(dropout=0.5), **settings), *data)
     assert found.holds and 0.9 < found.add_or_remove_one
 
 
-@pytest.mark.quick_cases("public")
-@pytest.mark.parametrize(
-    "statistics", ["public", "blend", pytest.param("example", marks=pytest.mark.slow)]
-)
-def test_private_statistics_keep_the_bound(statistics, data):
-    private = compiled(dense_model(statistics), public_batch=public_rows())
+def test_public_statistics_keep_the_bound(data):
+    private = compiled(dense_model("public"), public_batch=public_rows())
     found = measure_sensitivity(private, *data, ascent_steps=2)
-    assert found.holds and 0.9 < found.add_or_remove_one
+    assert found.holds and found.tolerance < 1e-5
+    assert 0.99 < found.add_or_remove_one <= 1 + found.tolerance
+    assert 1.2 < found.replace <= 2 + found.tolerance
 
 
-def test_synthetic_public_rows_keep_the_bound(data):
-    private = compiled(dense_model("public"), public_batch="synthetic")
-    found = measure_sensitivity(private, *data, ascent_steps=2)
-    assert found.holds and 0.9 < found.add_or_remove_one
-
-
-@pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
-def test_a_person_keeps_the_bound_with_all_rows(data, engine):
+def test_a_person_keeps_the_bound_with_all_rows(data):
     """Twelve persons of 20 rows each."""
     rng = np.random.default_rng(3)
     x = np.repeat(data[0][:, np.newaxis], 20, axis=1)
     x += rng.normal(size=x.shape).astype(np.float32)
     y = np.repeat(data[1][:, np.newaxis], 20, axis=1)
-    private = compiled(dense_model(), engine=engine, most_per_person=20)
+    private = compiled(dense_model(), most_per_person=20)
     found = measure_sensitivity(private, x, y, ascent_steps=2)
     assert found.holds and 0.9 < found.add_or_remove_one
 
@@ -130,7 +99,6 @@ def test_the_lots_own_statistics_break_it(data):
     assert change / CLIP == pytest.approx(found.add_or_remove_one, rel=1e-6)
 
 
-@pytest.mark.slow
 def test_random_numbers_are_the_same_every_time(data):
     noisy = compiled(dense_model(dropout=0.5), augmentation=keras.layers.GaussianNoise(1.0))
     sums = ClippedSums(noisy)
@@ -147,7 +115,7 @@ def test_random_numbers_that_cannot_be_repeated_are_rejected(data):
         return x + tf.cast(tf.ensure_shape(drawn, []), x.dtype)
 
     sums = ClippedSums(compiled(dense_model(), augmentation=views, validate=False))
-    with pytest.raises(ValueError, match="cannot be repeated.*apart"):
+    with pytest.raises(ValueError, match="cannot be repeated"):
         sums(frames(*data)[0].lot())
 
 
@@ -247,7 +215,7 @@ PLANTED = {
 }
 
 
-@pytest.mark.parametrize("fault", PLANTED)
+@each("fault", PLANTED)
 def test_planted_faults_are_found(fault, data):
     contribution, case = PLANTED[fault]
     found = measure_sensitivity(broken(contribution), *data)
@@ -273,7 +241,7 @@ def test_ascent_finds_what_no_example_shows(data):
     assert "ascent" in found.add_or_remove_one_case
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf])
+@each("value", [np.nan, np.inf])
 def test_a_sum_that_is_not_finite_is_a_change_without_bound(value, data):
     def contribution(x, y, mask):
         return unit(x) + tf.where(tf.abs(x) > 1e5, value, 0.0)
@@ -289,9 +257,7 @@ def test_a_sum_that_is_not_finite_is_a_change_without_bound(value, data):
 # --- lots ---
 
 
-@pytest.mark.parametrize(
-    "rows_per_batch, shape", [(None, (1, 12)), (4, (3, 4)), (5, (3, 5)), (99, (1, 12))]
-)
+@each("rows_per_batch, shape", [(None, (1, 12)), (5, (3, 5)), (99, (1, 12))])
 def test_the_layout_of_a_lot(rows_per_batch, shape, data):
     x, y = data
     frame = Frame("", x, y, 7)

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from tests.audit.approximate_family import ApproximateFamily
+from tests.each import each
 from tfdpnorm.audit.trade_offs import DPSGDFamily, Gaussian, Lines
 
 POWERS = (0.01, 0.1, 0.3, 0.5, 0.8, 0.99)
@@ -18,14 +19,14 @@ def gaussian_delta(mu, epsilon):
     return stats.norm.cdf(a - b) - math.exp(epsilon) * stats.norm.cdf(-a - b)
 
 
-@pytest.mark.parametrize("power", POWERS)
+@each("power", POWERS)
 def test_thresholds_are_on_the_gaussian_curve(power):
     """Of N(mu, 1) against N(0, 1) thresholds are the best tests (Neyman and Pearson)."""
     threshold = stats.norm.isf(power, loc=0.8)
     assert Gaussian(0.8).least_false_positives(power) == pytest.approx(stats.norm.sf(threshold))
 
 
-@pytest.mark.parametrize("power", POWERS)
+@each("power", POWERS)
 def test_lines_touch_the_gaussian_curve_from_below(power):
     epsilons = np.linspace(0, 4, 200)
     lines = Lines(epsilons, [gaussian_delta(0.8, e) for e in epsilons])

@@ -147,8 +147,6 @@ def outcome_of(architecture, folder):
         expected_batch_size=ROWS,
         steps=1,
         l2_norm_clip=CLIP,
-        noise_multiplier=1.0,
-        delta=1e-5,
         public_batch=public if has_public(model) else None,
     )
     private.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))

@@ -150,22 +150,15 @@ def test_layers_without_public_moments_are_frozen_and_reported(name):
     assert not any(isinstance(x, PublicBatchNormalization) for x in sublayers(converted))
 
 
-@each("target", ["layer", "group"])
-def test_reports_say_how_many_groups_there_are(target):
-    model = keras.Sequential([keras.Input((4, 4, 48)), layers.BatchNormalization()])
-    (layer,) = convert_model(model, target)[1].layers
-    assert layer.after == f"GroupNormalization({1 if target == 'layer' else 4})"
-
-
-@pytest.mark.parametrize(
-    ("channels", "groups"), [(3, 1), (8, 2), (16, 4), (18, 2), (64, 16), (128, 32), (512, 32)]
-)
+@each(("channels", "groups"), [(3, 1), (18, 2), (64, 16), (512, 32)])
 def test_groups_have_four_channels_or_more_unless_fewer_are_asked_for(channels, groups):
     model = keras.Sequential([keras.Input((4, 4, channels)), layers.BatchNormalization()])
     (layer,) = convert_model(model, "group")[1].layers
     assert layer.after == f"GroupNormalization({groups})"
     (layer,) = convert_model(model, "group", groups=32)[1].layers
     assert layer.after == f"GroupNormalization({np.gcd(32, channels)})"
+    (layer,) = convert_model(model, "layer")[1].layers
+    assert layer.after == "GroupNormalization(1)"
 
 
 class Masked(keras.Model):
@@ -186,7 +179,7 @@ def test_groups_of_masked_sequences_are_not_made():
     model = keras.Sequential([keras.Input((4,)), *steps])
     converted, report = convert_model(model, "group")
     (layer,) = report.not_converted
-    assert layer.after == "FrozenBatchNormalization" and 'batch_norm="layer" is for' in layer.note
+    assert layer.after == "FrozenBatchNormalization" and 'batch_norm="layer"' in layer.note
     rows = np.array([[1, 2, 0, 0]])
     np.testing.assert_allclose(converted(rows), model(rows), rtol=1e-5)
     assert not convert_model(model, "layer")[1].not_converted
@@ -199,9 +192,7 @@ def test_group_norm_of_masks_in_a_subclassed_model_is_rejected():
     if KERAS_3:  # whose GroupNormalization lets masks pass, and padding count
         assert not convert_model(model, "group", public_rows=rows)[1].not_converted
     else:
-        with pytest.raises(
-            ValueError, match='^The converted copy .* does not run.* but "layer" does'
-        ):
+        with pytest.raises(ValueError, match='"layer"'):
             convert_model(model, "group", public_rows=rows)
     assert not convert_model(model, "layer", public_rows=rows)[1].not_converted
 
@@ -214,7 +205,7 @@ def test_a_layer_that_is_always_in_training_is_frozen_and_named():
     converted, report = convert_model(model, "public_batch", public_rows=rows)
     assert type(converted.get_layer("norm")) is FrozenBatchNormalization
     (layer,) = report.not_converted
-    assert layer.name == "norm" and "called with training=True" in layer.note
+    assert layer.name == "norm" and "training=True" in layer.note
 
 
 def test_a_model_that_runs_in_no_graph_is_rejected():
@@ -228,7 +219,7 @@ def test_a_model_that_runs_in_no_graph_is_rejected():
     outside_of_graphs = {} if KERAS_3 else {"dynamic": True}
     model = keras.Sequential([layers.BatchNormalization(), Eager(**outside_of_graphs)])
     model(tf.zeros([2, 3]))
-    with pytest.raises(ValueError, match="does not run in a graph"):
+    with pytest.raises(ValueError, match="graph"):
         convert_model(model, "public_batch")
 
 
@@ -258,7 +249,7 @@ def residual():
     return keras.Model(inputs, layers.Add(name="two_networks")([x, other]))
 
 
-@each("batch_norm", BATCH_NORMS)
+@each("batch_norm", ["group", "public_batch"])
 def test_scale_norm_follows_residual_additions_only(batch_norm):
     model = randomized(residual())
     converted, report = convert_model(model, batch_norm, scale_norm=True)
@@ -320,9 +311,13 @@ def subclassed():
     return model
 
 
-@each("batch_norm", BATCH_NORMS)
 @each(
-    "make", [subclassed, lambda: keras.Sequential([keras.Input((3,)), Block(4), layers.Dense(2)])]
+    "make,batch_norm",
+    [
+        (subclassed, "public_batch"),
+        (subclassed, "layer"),
+        (lambda: keras.Sequential([keras.Input((3,)), Block(4), layers.Dense(2)]), "frozen"),
+    ],
 )
 def test_attributes_of_layers_and_models(make, batch_norm):
     model = randomized(make())
@@ -332,7 +327,7 @@ def test_attributes_of_layers_and_models(make, batch_norm):
     assert type(converted) is type(model) and report.not_converted == ()
     names = {layer.name.split("/")[-1] for layer in report.layers}
     assert names >= {"in_list", "deep"}
-    assert any("a file of the whole model does not contain" in x.note for x in report.layers)
+    assert any("file" in x.note for x in report.layers)
     if batch_norm in SAME:
         np.testing.assert_allclose(converted(rows), expected, rtol=1e-5, atol=1e-5)
     assert not any(
@@ -354,7 +349,7 @@ def test_layers_made_in_build_are_frozen_and_reported():
     rows = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
     converted, report = convert_model(model, "group", public_rows=rows)
     (layer,) = report.not_converted
-    assert layer.name == "late" and "made_late inside frozen instead" in layer.note
+    assert layer.name == "late" and "made_late" in layer.note
     assert report.output_change.relative == 0.0
     assert not converted.get_layer("late").norm.trainable
     assert model.get_layer("late").norm.trainable
@@ -368,9 +363,7 @@ def test_the_constants_of_normalization_are_carried():
     converted, report = convert_model(
         model, "frozen", public_rows=rows, normalization_is_public=True
     )
-    assert (
-        report.output_change.relative < 1e-6 and "assumed to be public" in report.layers[0].carried
-    )
+    assert report.output_change.relative < 1e-6 and "public" in report.layers[0].carried
     make(converted, rows)
 
 
@@ -381,7 +374,8 @@ class Own(layers.BatchNormalization):
 def test_layers_of_ones_own():
     model = randomized(keras.Sequential([keras.Input((3,)), Own(name="own"), layers.Dense(2)]))
     _, report = convert_model(model, "frozen")
-    assert [x.note for x in report.not_converted] == ["no converter is registered for Own"]
+    (note,) = (x.note for x in report.not_converted)
+    assert "Own" in note
 
     class Registered(Own):
         pass
@@ -400,12 +394,8 @@ def test_layers_of_ones_own():
 def make(model, rows, **settings):
     private = private_of(
         model,
-        num_examples=40,
         expected_batch_size=8,
         steps=1,
-        l2_norm_clip=1.0,
-        noise_multiplier=1.0,
-        delta=1e-5,
         **settings,
     )
     private.compile("sgd", loss="mse")
@@ -416,8 +406,7 @@ def make(model, rows, **settings):
     return private
 
 
-@pytest.mark.slow_cases("layer", "group")
-@pytest.mark.parametrize("batch_norm", BATCH_NORMS)
+@pytest.mark.parametrize("batch_norm", ["public_batch", "frozen"])
 def test_make_private_converts(batch_norm):
     model = randomized(convolutional())
     rows = rows_for(model)
@@ -431,22 +420,21 @@ def test_make_private_converts(batch_norm):
 
 def test_the_remedy_is_named_and_wrong_arguments_are_rejected():
     model = convolutional()
-    with pytest.raises(ValueError, match=r'make_private\(\.\.\., convert="public_batch"\)'):
+    with pytest.raises(ValueError, match='convert="public_batch"'):
         make(model, rows_for(model))
-    with pytest.raises(ValueError, match="Expected convert to be one of"):
-        make(model, rows_for(model), convert="batch")
-    with pytest.raises(ValueError, match="Expected convert to have arguments of convert_model"):
-        make(model, rows_for(model), convert={"norm": "group"})
+    for convert in ("batch", {"norm": "group"}):
+        with pytest.raises(ValueError, match="Expected convert "):
+            make(model, rows_for(model), convert=convert)
     for wrong in ("last:0", "last:x", "first", [], 3):
-        with pytest.raises(ValueError, match="Expected trainable to be"):
+        with pytest.raises(ValueError, match="Expected trainable "):
             convert_model(model, trainable=wrong)
-    with pytest.raises(ValueError, match="Expected names of layers that have weights"):
+    with pytest.raises(ValueError, match="nobody"):
         convert_model(model, trainable=["nobody"])
-    with pytest.raises(ValueError, match="has no weights yet"):
+    with pytest.raises(ValueError, match="no weights"):
         convert_model(keras.Sequential([layers.BatchNormalization()]))
 
 
-@pytest.mark.parametrize("ending", ["keras", "h5"])
+@each("ending", ["keras", "h5"])
 def test_files(tmp_path, ending):
     model = randomized(convolutional())
     path = tmp_path / f"model.{ending}"
@@ -469,10 +457,10 @@ def test_files_that_hold_no_model(tmp_path):
     model.save_weights(tmp_path / "of.weights.h5")
     keras.Sequential([keras.Input((3,)), Own()]).save(tmp_path / "own.h5")
     for name in ("text.keras", "text.h5", "of.weights.h5", "own.h5"):
-        with pytest.raises(ValueError, match="cannot be loaded as a whole Keras model"):
+        with pytest.raises(ValueError, match="cannot be loaded"):
             convert_model(tmp_path / name)
     convert_model(tmp_path / "own.h5", custom_objects={"Own": Own})
-    with pytest.raises(ValueError, match="Expected a Keras model or the path of one, got int"):
+    with pytest.raises(ValueError, match="got int"):
         convert_model(3)
 
 
@@ -481,10 +469,9 @@ def test_mixed_precision():
     model = randomized(convolutional())
     keras.mixed_precision.set_global_policy("float32")
     rows = rows_for(model)
-    for batch_norm in BATCH_NORMS:
+    for batch_norm, kind in (("group", "float32"), ("frozen", "float16")):
         converted, report = convert_model(model, batch_norm, public_rows=rows)
-        kinds = {"group": "float32", "layer": "float32"}
-        assert converted.get_layer("norm").compute_dtype == kinds.get(batch_norm, "float16")
+        assert converted.get_layer("norm").compute_dtype == kind
         if batch_norm in SAME:
             assert report.output_change.relative < 2e-3
 
@@ -504,8 +491,8 @@ def without_chance():
     )
 
 
-@pytest.mark.slow_cases("layer", "frozen")
-@pytest.mark.parametrize("batch_norm", BATCH_NORMS)
+@pytest.mark.slow_cases("frozen")
+@pytest.mark.parametrize("batch_norm", ["public_batch", "group", "frozen"])
 def test_the_sum_of_a_converted_model_equals_the_loop(batch_norm):
     with double_precision():
         model = randomized(without_chance())
@@ -519,7 +506,7 @@ def test_a_subclass_of_the_frozen_layer_is_rejected():
             return layers.BatchNormalization.call(self, inputs, training=training)
 
     model = keras.Sequential([keras.Input((4,)), Thawed(name="thawed"), layers.Dense(2)])
-    with pytest.raises(ValueError, match="Expected layers with per-example independence"):
+    with pytest.raises(ValueError, match="independence"):
         make(model, rows_for(model))
 
 
@@ -528,15 +515,15 @@ def test_freezing_a_layer_that_was_never_trained_warns():
     settings = {"budget": tfdpnorm.PrivacyBudget(3.0, 1e-5), "num_examples": 9}
     two = [keras.layers.BatchNormalization(name="first"), keras.layers.BatchNormalization()]
     two = keras.Sequential([keras.Input((4,)), *two, keras.layers.Dense(4)])
-    with pytest.warns(UserWarning, match="'first', like 1 more, has the moving averages") as said:
+    with pytest.warns(UserWarning, match="'first', like 1 more, .*moving averages") as said:
         tfdpnorm.make_private(two, convert="frozen", **settings)
     assert [w.filename for w in said if "moving averages" in str(w.message)] == [__file__]
     new = keras.Sequential(
         [keras.Input((4,)), keras.layers.Dense(4), keras.layers.BatchNormalization()]
     )
-    with pytest.warns(UserWarning, match="moving averages of a new layer, 0 and 1: frozen"):
+    with pytest.warns(UserWarning, match="moving averages"):
         _, report = convert_model(new, "frozen")
-    assert "so that it normalises nothing" in str(report)
+    assert "normalises nothing" in str(report)
     new.layers[-1].set_weights([np.ones(4), np.zeros(4), np.zeros(4), np.full(4, 2.0)])
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)

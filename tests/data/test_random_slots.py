@@ -1,4 +1,4 @@
-"""Which slots the drawn examples get, and why it matters.
+"""Which slots the drawn examples get.
 
 The distribution that the lemma of docs/guarantee.md asks for is checked twice: exactly, over all
 orders of the random words, and by statistics of the data set that trains. Thresholds make a false
@@ -10,24 +10,13 @@ import math
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import stats
 
 from tests.each import each
 from tfdpnorm.data import poisson, poisson_batches
-from tfdpnorm.privacy import dp_sgd_event, epsilon_of
 from tfdpnorm.privacy.slots import Slots
 
 FALSE_ALARM = 1e-8
-DELTA = 1e-5
-
-
-# --- the one-dimensional example: a function of the position ---
-
-
-def front_filled(count, slots):
-    """The assignment of earlier versions: the drawn examples one after the other, as reference."""
-    del slots
-    return [tuple(range(count))]
 
 
 def random_assignments(count, slots):
@@ -37,97 +26,6 @@ def random_assignments(count, slots):
         tuple(poisson.random_slots(count, slots, lambda _, words=words: np.array(words)))
         for words in orders
     ]
-
-
-def worlds(gradients, rate, slots, assignments, absent=None, keeps_position=False):
-    """The means of an update's released number with their probabilities: dict.
-
-    Args:
-        gradients: For each example the list of its gradients by slot, in C.
-        rate: q.
-        slots: Their number.
-        assignments: `front_filled` or `random_assignments`.
-        absent: The example that the data do not have, or None.
-        keeps_position: Whether it is drawn all the same, and takes a slot, as nothing.
-    """
-    found = {}
-    present = [i for i in range(len(gradients)) if keeps_position or i != absent]
-    for coins in itertools.product([False, True], repeat=len(present)):
-        drawn = [i for i, coin in zip(present, coins, strict=True) if coin]
-        weight = math.prod(rate if coin else 1 - rate for coin in coins)
-        places = assignments(len(drawn), slots)
-        for place in places:
-            mean = sum(gradients[i][s] for i, s in zip(drawn, place, strict=True) if i != absent)
-            found[mean] = found.get(mean, 0.0) + weight / len(places)
-    return found
-
-
-def true_delta(one, other, epsilon, z):
-    """The larger hockey-stick divergence of two mixtures N(mean, z^2), by numerical integration."""
-    reach = max(map(abs, (*one, *other))) + 40 * z
-    x = np.linspace(-reach, reach, 100_001)
-
-    def density(mixture):
-        return sum(w * stats.norm.pdf(x, mean, z) for mean, w in mixture.items())
-
-    p, q = density(one), density(other)
-    return max(
-        integrate.trapezoid(np.maximum(a - math.exp(epsilon) * b, 0.0), x)
-        for a, b in ((p, q), (q, p))
-    )
-
-
-def true_epsilon(one, other, z):
-    low, high = 0.0, 20.0
-    while high - low > 1e-4:
-        middle = (low + high) / 2
-        low, high = (middle, high) if true_delta(one, other, middle, z) > DELTA else (low, middle)
-    return high
-
-
-# Example 1 gives -C in the first slot and +C elsewhere; example 0 gives C anywhere.
-TURNED_BY_ITS_POSITION = [[1.0, 1.0, 1.0], [-1.0, 1.0, 1.0]]
-SETTINGS = [(0.1, 1.0, 1.68, 2.77), (0.01, 0.6, 1.60, 2.14)]
-
-
-@each("rate, z, accountant, true", SETTINGS)
-def test_front_positions_break_the_guarantee_and_random_ones_not(rate, z, accountant, true):
-    epsilon = epsilon_of(dp_sgd_event(rate, z, 1), DELTA, "pld")
-    assert epsilon == pytest.approx(accountant, abs=0.01)
-
-    def pair(assignments, **absent):
-        settings = (TURNED_BY_ITS_POSITION, rate, 3, assignments)
-        return worlds(*settings), worlds(*settings, absent=0, **absent)
-
-    # Before: violated by an absent example whose position stays empty, and by one that is not.
-    old = pair(front_filled, keeps_position=True)
-    assert true_epsilon(*old, z) == pytest.approx(true, abs=0.01)
-    assert true_delta(*old, epsilon, z) > 2 * DELTA
-    assert true_delta(*pair(front_filled), epsilon, z) > 2 * DELTA
-    # Now both are one comparison, and it holds.
-    new = pair(random_assignments)
-    kept = pair(random_assignments, keeps_position=True)
-    assert new[1] == pytest.approx(kept[1])
-    assert true_delta(*new, epsilon, z) <= DELTA * (1 + 1e-6)
-
-
-@each("rate, z", [(0.1, 1.0), (0.01, 0.6), (0.5, 2.0)])
-def test_functions_of_the_position_keep_the_guarantee(rate, z):
-    """Three examples, four slots, gradients of -C, 0 and C, at random and at their worst."""
-    epsilon = epsilon_of(dp_sgd_event(rate, z, 1), DELTA, "pld")
-    rng = np.random.default_rng(0)
-    broken_before = 0
-    for _ in range(8):
-        gradients = rng.choice([-1.0, 0.0, 1.0], (3, 4), p=[0.4, 0.2, 0.4]).tolist()
-
-        def delta(assignments, gradients=gradients, **absent):
-            settings = (gradients, rate, 4, assignments)
-            with_it, without = worlds(*settings), worlds(*settings, absent=0, **absent)
-            return true_delta(with_it, without, epsilon, z)
-
-        assert delta(random_assignments) <= DELTA * (1 + 1e-6), gradients
-        broken_before += delta(front_filled, keeps_position=True) > DELTA
-    assert broken_before > 0
 
 
 # --- exactly: every injection from as many orders of the words ---
@@ -173,8 +71,8 @@ SPLIT = Slots(2, 3)
 
 @pytest.fixture(scope="module")
 def places():
-    """Slots of four examples in 4,000 lots of two physical batches of three rows, q = 0.8."""
-    lots = drawn(4, 0.8, SPLIT, 4_000)
+    """Slots of four examples in 3,000 lots of two physical batches of three rows, q = 0.8."""
+    lots = drawn(4, 0.8, SPLIT, 3_000)
     assert {lot.mask.shape for lot in lots} == {(2, 3)}  # whatever was drawn
     return slots_of_lots(lots, 4)
 
@@ -211,11 +109,10 @@ def test_slots_of_successive_updates_are_independent(places, example):
     assert stats.chi2_contingency(table).pvalue > FALSE_ALARM
 
 
-@each("removed", [0, 2])
-def test_removing_an_example_leaves_the_slots_of_others(removed):
+def test_removing_an_example_leaves_the_slots_of_others():
     """Jointly: three examples against the two that remain, in three slots, by the real sampler."""
-    count = 3_000
-    full = np.delete(slots_of_lots(drawn(3, 0.6, Slots(1, 3), count), 3), removed, axis=1)
+    count = 2_000
+    full = slots_of_lots(drawn(3, 0.6, Slots(1, 3), count), 3)[:, 1:]
     less = slots_of_lots(drawn(2, 0.6, Slots(1, 3), count), 2)
     table = np.stack([np.bincount((each + 1) @ [4, 1], minlength=16) for each in (full, less)])
     table = table[:, table.any(axis=0)]
@@ -225,11 +122,11 @@ def test_removing_an_example_leaves_the_slots_of_others(removed):
 
 def test_batches_that_do_not_fit_take_more_physical_batches():
     """It takes as many physical batches as it needs, and any of their slots."""
-    lots = drawn(5, 0.9, Slots(1, 2), 1_500)
+    lots = drawn(5, 0.9, Slots(1, 2), 500)
     found = slots_of_lots(lots, 5)
     sizes = (found >= 0).sum(axis=1)
     assert [len(lot.mask) for lot in lots] == np.maximum(1, -(-sizes // 2)).tolist()
-    assert stats.binom.sf(0, 5, 0.9) > 0.99 and (sizes == 5).sum() > 500
+    assert (sizes == 5).sum() > 200
     for column in found[sizes == 5].T:
         assert_uniform(np.bincount(column, minlength=6))
     for column in found[sizes == 3].T:

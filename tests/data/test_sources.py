@@ -96,14 +96,13 @@ def file_of(kind, folder):
     return found
 
 
-@each("size", [60, 1e-12, N])
+@each("size", [60, 1e-12])
 def test_lots_of_a_source_are_those_of_arrays(size):
     slots = Slots(2, 160)
     expected = lots(of_arrays(size), slots=slots)
     for source in (
         Source(X, Y, W),
         ManyAtOnce(X, Y, W),
-        MappedSource(Source(X, Y, W), lambda x, y, w: (x, y, w)),
         MappedSource(MappedSource(Source(X, Y, W), lambda *a: a), lambda x, y, w: (x, y, w)),
     ):
         assert_same(lots(poisson_batches(source, expected_batch_size=size), slots=slots), expected)
@@ -179,29 +178,12 @@ def test_texts_and_structures():
         assert_same(lots(poisson_batches(source, expected_batch_size=60)), expected)
 
 
-@each("dtype", ["?", "i1", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", ">f4"])
+@each("dtype", ["?", "u8", "f2", ">f4"])
 def test_types_of_numbers_are_kept(dtype):
     x = (100 * X).astype(dtype)
     expected = lots(poisson_batches(x, Y, expected_batch_size=60), 1)
     for source in (Source(x, Y), MappedSource(Source(x, Y), lambda x, y: (x, y))):
         assert_same(lots(poisson_batches(source, expected_batch_size=60), 1), expected)
-
-
-def test_bytes_keep_the_zeros_at_their_end():
-    class Raw(Source):
-        def __getitem__(self, i):
-            return bytes([i % 250, 0, 0])
-
-    decoded = MappedSource(Raw(X), lambda b: (tf.ensure_shape(tf.io.decode_raw(b, tf.uint8), [3]),))
-    (lot,) = lots(poisson_batches(decoded, expected_batch_size=60), 1)
-    assert lot.y is None and lot.x.shape == (2, 40, 3)
-
-
-def test_targets_and_weights_may_be_missing():
-    none = [None] * N
-    expected = lots(poisson_batches(X, expected_batch_size=60))
-    for source in (Source(X), Source(X, none), Source(X, none, none)):
-        assert_same(lots(poisson_batches(source, expected_batch_size=60)), expected)
 
 
 def test_shapes_and_types_are_known_without_the_rows():
@@ -210,6 +192,9 @@ def test_shapes_and_types_are_known_without_the_rows():
     assert batches.sample_weight.shape == (N,) and batches.num_examples == N
     with pytest.raises(TypeError, match="rows are read when they are drawn"):
         np.asarray(batches.x)
+    none = [None] * N
+    expected = lots(poisson_batches(X, expected_batch_size=60))
+    assert_same(lots(poisson_batches(Source(X, none, none), expected_batch_size=60)), expected)
 
 
 def test_weights_of_one_entry_and_negative_ones():
@@ -249,55 +234,6 @@ def test_errors_of_reading_tell_nothing_of_an_example(kind):
     with pytest.raises(tf.errors.InvalidArgumentError, match="Expected every example of the") as e:
         lots(batches, 1)
     assert "secret of row" not in str(e.value)
-
-
-@each(
-    "make,error,match",
-    [
-        (lambda: tf.data.Dataset.range(9), TypeError, r"save_examples\(dataset.unbatch\(\), "),
-        (lambda: Source([]), ValueError, "at least 1 example"),
-        (lambda: Dicts(X, Y), TypeError, r"keys 'label', 'image'. .*MappedSource"),
-        (lambda: Source(X, Y, W, W), ValueError, "got 4 parts"),
-        (lambda: Source(X, [object()] * N), TypeError, "numbers or texts in an example"),
-        (lambda: Source(X, ["text"] * N), TypeError, "Expected y to hold"),
-        (lambda: Source(X.astype(complex), Y), TypeError, "Expected x to hold"),
-        (lambda: Source(np.zeros((N, 0)), Y), ValueError, "at least one number"),
-        (lambda: Source(X, Y, ["a"] * N), TypeError, "sample_weight"),
-        (lambda: (Source(X), Source(X)), TypeError, "among other things"),
-        (lambda: MappedSource(Source(X, Y), lambda x, y: {"x": x}), TypeError, "a dict"),
-        (
-            lambda: MappedSource(
-                Source(X, Y), lambda x, y: (x[: tf.random.uniform([], 1, 3, "int32")], y)
-            ),
-            ValueError,
-            "ensure_shape",
-        ),
-    ],
-)
-def test_hostile_sources(make, error, match):
-    with pytest.raises(error, match=match):
-        poisson_batches(make(), expected_batch_size=1)
-
-
-def test_targets_beside_a_source():
-    with pytest.raises(ValueError, match="in the examples of a source"):
-        poisson_batches(Source(X), Y, expected_batch_size=1)
-    with pytest.raises(TypeError, match="Expected source to have"):
-        MappedSource(X, lambda x: x)
-    with pytest.raises(TypeError, match="Expected a function"):
-        MappedSource(Source(X), None)
-
-
-def test_arrays_in_files_of_other_lengths(tmp_path):
-    x, y, w = file_of("npy", tmp_path)
-    for arguments in ((x[:9], y), (x, y[:9])):
-        with pytest.raises(ValueError, match="same number of rows"):
-            poisson_batches(*arguments, expected_batch_size=1)
-    for weights in (w[:9], W[:9]):
-        with pytest.raises(ValueError, match="sample_weight of shape"):
-            poisson_batches(x, y, sample_weight=weights, expected_batch_size=1)
-    with pytest.raises(ValueError, match="negative weight"):
-        poisson_batches(x, y, sample_weight=-W, expected_batch_size=1)
 
 
 @each("value", [X, [1], (1,), {}, "ab", b"a", range(3), tf.zeros(3), tf.data.Dataset.range(3), 3])
@@ -353,16 +289,6 @@ def test_a_folder_of_images_says_whose_they_are(tmp_path):
     assert "secret" not in str(told.value)
 
 
-def test_hostile_folders(tmp_path):
-    for path in (tmp_path, tmp_path / "absent"):
-        with pytest.raises(ValueError, match="folder for each class|Give each class a folder"):
-            image_folder(path, (6, 8))
-    with pytest.raises(ValueError, match="channels"):
-        image_folder(tmp_path, (6, 8), channels=2)
-    with pytest.raises(TypeError, match="image_size"):
-        image_folder(tmp_path, (6, 8.5))
-
-
 def test_saved_examples_are_those_of_the_dataset(tmp_path):
     dataset = tf.data.Dataset.from_tensor_slices(({"a": X, "b": Y}, Y)).batch(7)
     x, y = save_examples(dataset.unbatch(), tmp_path / "saved")
@@ -390,16 +316,78 @@ def test_a_dataset_that_fails_halfway_leaves_no_files(tmp_path):
     assert not any(tmp_path.iterdir())
 
 
+def folder(path, size=(6, 8), **settings):
+    return lambda at: image_folder(at / path, size, **settings)
+
+
+def saved(dataset):
+    return lambda at: save_examples(dataset, at / "saved")
+
+
+def batches_of(make):
+    return lambda at: poisson_batches(make(), expected_batch_size=1)
+
+
+def of_files(function):
+    return lambda at: function(*file_of("npy", at))
+
+
+def ragged(x, y):
+    return x[: tf.random.uniform([], 1, 3, "int32")], y
+
+
 @each(
-    "dataset,error,match",
+    "call,error,match",
     [
-        (X, TypeError, "tf.data.Dataset, got ndarray"),
-        (tf.data.Dataset.from_tensor_slices(X).batch(7), ValueError, "unbatch"),
-        (tf.data.Dataset.from_tensor_slices(["a"]), TypeError, "tensors of numbers"),
-        (tf.data.Dataset.range(3).repeat(), ValueError, "endless"),
-        (tf.data.Dataset.range(0), ValueError, "at least one"),
+        (batches_of(lambda: tf.data.Dataset.range(9)), TypeError, r"save_examples\("),
+        (batches_of(lambda: Source([])), ValueError, "at least 1 example"),
+        (batches_of(lambda: Dicts(X, Y)), TypeError, "'label', 'image'.*MappedSource"),
+        (batches_of(lambda: Source(X, Y, W, W)), ValueError, "got 4 parts"),
+        (batches_of(lambda: Source(X, [object()] * N)), TypeError, "numbers or texts"),
+        (batches_of(lambda: Source(X, ["text"] * N)), TypeError, "y to hold"),
+        (batches_of(lambda: Source(X.astype(complex), Y)), TypeError, "x to hold"),
+        (batches_of(lambda: Source(np.zeros((N, 0)), Y)), ValueError, "at least one number"),
+        (batches_of(lambda: Source(X, Y, ["a"] * N)), TypeError, "sample_weight"),
+        (batches_of(lambda: (Source(X), Source(X))), TypeError, "among other things"),
+        (batches_of(lambda: MappedSource(Source(X), lambda x: {"x": x})), TypeError, "a dict"),
+        (batches_of(lambda: MappedSource(Source(X, Y), ragged)), ValueError, "ensure_shape"),
+        (batches_of(lambda: MappedSource(X, lambda x: x)), TypeError, "Expected source"),
+        (batches_of(lambda: MappedSource(Source(X), None)), TypeError, "function"),
+        (
+            lambda at: poisson_batches(Source(X), Y, expected_batch_size=1),
+            ValueError,
+            "examples of a source",
+        ),
+        (
+            of_files(lambda x, y, w: poisson_batches(x[:9], y, expected_batch_size=1)),
+            ValueError,
+            "number of rows",
+        ),
+        (
+            of_files(
+                lambda x, y, w: poisson_batches(x, y, sample_weight=w[:9], expected_batch_size=1)
+            ),
+            ValueError,
+            "sample_weight",
+        ),
+        (
+            of_files(
+                lambda x, y, w: poisson_batches(x, y, sample_weight=-W, expected_batch_size=1)
+            ),
+            ValueError,
+            "negative weight",
+        ),
+        (folder(""), ValueError, "folder"),
+        (folder("absent"), ValueError, "folder"),
+        (folder("", channels=2), ValueError, "channels"),
+        (folder("", (6, 8.5)), TypeError, "image_size"),
+        (saved(X), TypeError, "got ndarray"),
+        (saved(tf.data.Dataset.from_tensor_slices(X).batch(7)), ValueError, "unbatch"),
+        (saved(tf.data.Dataset.from_tensor_slices(["a"])), TypeError, "numbers"),
+        (saved(tf.data.Dataset.range(3).repeat()), ValueError, "endless"),
+        (saved(tf.data.Dataset.range(0)), ValueError, "at least one"),
     ],
 )
-def test_hostile_datasets(dataset, error, match, tmp_path_factory):
+def test_hostile_values(call, error, match, tmp_path_factory):
     with pytest.raises(error, match=match):
-        save_examples(dataset, tmp_path_factory.mktemp("saved"))
+        call(tmp_path_factory.mktemp("hostile"))

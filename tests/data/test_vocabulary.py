@@ -5,27 +5,27 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.each import each
 from tfdpnorm.data import common_words, word_ids
 
 TEXTS = ["The cat, the hat.", "the CAT sat", "", "a_b 3 c\u00e9"]
 
 
-def test_commonest_first_and_ties_in_alphabetical_order():
-    assert common_words(TEXTS, 4) == ("the", "cat")
-    assert common_words(TEXTS, 100) == ("the", "cat", "3", "a", "b", "c\u00e9", "hat", "sat")
-
-
-def test_ids_equal_those_made_by_hand():
+def test_words_and_ids_equal_those_made_by_hand():
+    """The commonest first, and ties in alphabetical order."""
     words = common_words(TEXTS, 4)
+    assert words == ("the", "cat")
+    assert common_words(TEXTS, 100) == ("the", "cat", "3", "a", "b", "c\u00e9", "hat", "sat")
     expected = [[2, 3, 2, 1], [2, 3, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1]]
     ids = word_ids(TEXTS, words, 4)
     assert ids.dtype == np.int32
     np.testing.assert_array_equal(ids, expected)
 
 
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.text(max_size=30), min_size=1, max_size=8), st.integers(3, 9))
 def test_ids_stay_in_the_vocabulary_and_rows_by_themselves(texts, size):
     """Independent counting with the public split of letters and digits."""
@@ -45,18 +45,17 @@ def test_ids_stay_in_the_vocabulary_and_rows_by_themselves(texts, size):
         np.testing.assert_array_equal(row, word_ids([text], words, 5)[0])
 
 
-@pytest.mark.parametrize(
+@each(
     "call, error, message",
     [
-        (lambda: common_words("one text", 5), TypeError, "sequence of texts, got a single str"),
-        (lambda: common_words([b"x"], 5), TypeError, "got bytes in row 0"),
+        (lambda: common_words("one text", 5), TypeError, "a single str"),
+        (lambda: common_words([b"x"], 5), TypeError, "bytes in row 0"),
         (lambda: common_words(["x"], 2), ValueError, "vocabulary_size"),
-        (lambda: common_words(["..."], 5), ValueError, "no words in the 1 text.s."),
-        (lambda: word_ids(["x"], ("a", "a"), 3), ValueError, "2, of which 1 are distinct"),
+        (lambda: common_words(["..."], 5), ValueError, "no words"),
+        (lambda: word_ids(["x"], ("a", "a"), 3), ValueError, "1 are distinct"),
         (lambda: word_ids(["x"], ("a",), 0), ValueError, "sequence_length"),
-        (lambda: word_ids("x", ("a",), 3), TypeError, "got a single str"),
+        (lambda: word_ids("x", ("a",), 3), TypeError, "a single str"),
     ],
-    ids=["one text", "bytes", "size", "no words", "repeated", "length", "one text to ids"],
 )
 def test_values_that_are_not_texts_are_rejected(call, error, message):
     with pytest.raises(error, match=message):

@@ -27,6 +27,15 @@ def model_over(shape, *layers, dtype=None):
     return keras.Model(inputs, head(x))
 
 
+def side_by_side(*cases):
+    """A model of two outputs over what all layers give: pairs of a shape of inputs and a layer."""
+    inputs = {shape: keras.Input(shape) for shape, _ in cases}
+    parts = [keras.layers.Flatten()(layer(inputs[shape])) for shape, layer in cases]
+    inputs = list(inputs.values())
+    x = keras.layers.Concatenate()(parts) if len(parts) > 1 else parts[0]
+    return keras.Model(inputs if len(inputs) > 1 else inputs[0], head(x))
+
+
 def norm_of(gradients):
     """The norm of all gradients together, in float64."""
     return np.sqrt(sum(np.square(g.numpy().astype(np.float64)).sum() for g in gradients))

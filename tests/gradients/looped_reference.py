@@ -96,7 +96,7 @@ def relative_error(actual, expected):
 
 
 def assert_equals_the_loop(
-    model, counts=(0, 1, 2, 7), clips=(0.05, 1e6), tolerance=1e-5, sums=IN_BLOCKS
+    model, counts=(0, 1, 4), clips=(0.05, 1e6), tolerance=1e-5, sums=IN_BLOCKS
 ):
     """Book-keeping on `model` gives the looped sum, losses and shapes, for batches of `counts`.
 
@@ -115,7 +115,10 @@ def assert_equals_the_loop(
             clipping = Clipping(clip, sums=sums)
             result = book_keeping(model, loss_fn, rows, variables, clipping)
             expected = clipped_sum(kept, variables, clip)
-            assert relative_error([g.numpy() for g in result.gradients], expected) < tolerance
+            found = [g.numpy() for g in result.gradients]
+            gaps = [np.linalg.norm(f - e) for f, e in zip(found, expected, strict=True)]
+            worst = variables[int(np.argmax(gaps))].name
+            assert relative_error(found, expected) < tolerance, f"most of it by {worst}"
             assert [g.shape for g in result.gradients] == [v.shape for v in variables]
             assert result.losses.shape[0] == count
             np.testing.assert_allclose(result.losses, losses, rtol=1e-5, atol=1e-6)

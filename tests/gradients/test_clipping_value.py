@@ -1,11 +1,12 @@
 """`Clipping` as a value: its sensitivity holds for every grouping, function, weight and scale."""
 
-import dataclasses
+import itertools
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.each import each
 from tfdpnorm.gradients import Clipping, clipped_sum
 
 NORM = 3.0  # not 1, where C, C^2 and min(C, 1) are the same
@@ -28,9 +29,10 @@ def vector(gradients):
     return np.concatenate([np.ravel(g) for g in gradients]).astype(np.float64)
 
 
-@pytest.mark.parametrize("function", ["abadi", "automatic"])
-@pytest.mark.parametrize("grouping", ["flat", "per_layer"])
-@pytest.mark.parametrize("weights", [None, (8.0, 1.0, 0.25)])
+@each(
+    "grouping, function, weights",
+    itertools.product(("flat", "per_layer"), ("abadi", "automatic"), (None, (8.0, 1.0, 0.25))),
+)
 def test_one_example_moves_the_sum_by_at_most_the_sensitivity(grouping, function, weights):
     clipping = Clipping(NORM, grouping, function).of_variables(layers=[0, 1, 1], weights=weights)
     gradients = example_gradients(seed=0)
@@ -60,7 +62,7 @@ def test_flat_clipping_ignores_layers():
 
 
 def test_per_layer_clipping_without_layers_is_rejected():
-    with pytest.raises(ValueError, match="Expected the layer of each variable"):
+    with pytest.raises(ValueError, match="layer of each variable"):
         clipped_sum(example_gradients(seed=2), tf.ones(6), Clipping(NORM, "per_layer"))
 
 
@@ -78,24 +80,15 @@ def test_a_number_is_flat_clipping_to_that_norm():
     assert Clipping.of(Clipping(NORM, "per_layer")).grouping == "per_layer"
 
 
-def test_it_does_not_change():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        Clipping(NORM).l2_norm_clip = 1.0
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
+@each(
+    "values, message",
     [
-        ((0.0,), "l2_norm_clip > 0"),
-        ((-1.0,), "l2_norm_clip > 0"),
-        ((float("nan"),), "l2_norm_clip > 0"),
-        (("1",), "l2_norm_clip > 0"),
-        ((True,), "l2_norm_clip > 0"),
-        ((NORM, "per_row"), "grouping to be one of 'flat', 'per_layer'"),
-        ((NORM, "flat", "soft"), "function to be one of 'abadi', 'automatic'"),
-        ((np.inf, "flat", "automatic"), "a finite l2_norm_clip"),
-        ((NORM, "flat", "abadi", 0.0), "loss_scale in"),
-        ((NORM, "flat", "abadi", 1e9), "loss_scale in"),
+        *(((value,), "l2_norm_clip") for value in (0.0, -1.0, float("nan"), "1", True)),
+        ((NORM, "per_row"), "grouping"),
+        ((NORM, "flat", "soft"), "function"),
+        ((np.inf, "flat", "automatic"), "l2_norm_clip"),
+        ((NORM, "flat", "abadi", 0.0), "loss_scale"),
+        ((NORM, "flat", "abadi", 1e9), "loss_scale"),
     ],
 )
 def test_values_out_of_range_are_rejected(values, message):

@@ -5,11 +5,13 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tests.gradients.invariants import (
     assert_clipped_to_the_norm,
     assert_one_mask_for_norm_and_sum,
     head,
     model_over,
+    side_by_side,
 )
 from tests.gradients.looped_reference import (
     assert_equals_the_loop,
@@ -39,15 +41,14 @@ def updated(*inner, shape, dtype=None):
     return model
 
 
-@pytest.mark.parametrize(
-    ("layer", "shape", "dtype"),
+@each(
+    "layer, shape, dtype",
     [
         (lambda: layers.Dense(3, "tanh"), (4,), None),
         (lambda: layers.EinsumDense("abc,cd->abd", (5, 3), bias_axes="d"), (5, 4), None),
         (lambda: layers.Conv1D(3, 2), (5, 4), None),
         (lambda: layers.Embedding(20, 3), (5,), "int32"),
     ],
-    ids=["dense", "einsum", "convolution", "embedding"],
 )
 def test_low_rank_updates_equal_the_loop(layer, shape, dtype):
     model = updated(layer(), shape=shape, dtype=dtype)
@@ -62,13 +63,13 @@ def test_trained_quantised_layers_are_rejected():
     model = model_over((4,), layer)
     layer.quantize("int8")
     rows = example_rows(model, 2)
-    with pytest.raises(ValueError, match="not quantised, got Dense 'rounded' with 'int8'. Freeze"):
+    with pytest.raises(ValueError, match="'rounded' with 'int8'"):
         book_keeping(model, loss_function(model), rows, model.trainable_variables, 1.0)
     layer.trainable = False
     assert_equals_the_loop(model, counts=(2, 3))
 
 
-@pytest.mark.parametrize("around", [False, True])
+@each("around", [False, True])
 def test_layers_that_run_twice_are_rejected(around):
     inputs = keras.Input((4,))
     if around:
@@ -80,14 +81,9 @@ def test_layers_that_run_twice_are_rejected(around):
         with keras.RematScope("full"):
             outer = layers.Dense(3, name="again")
     model = keras.Model(inputs, head(outer(inputs)))
-    with pytest.raises(ValueError, match="'again' was made in a RematScope"):
+    with pytest.raises(ValueError, match="'again'.*RematScope"):
         rows = example_rows(model, 2)
         book_keeping(model, loss_function(model), rows, model.trainable_variables, 1.0)
-
-
-def grouped_attention():
-    inputs = keras.Input((4, 6))
-    return keras.Model(inputs, head(layers.GroupQueryAttention(3, 4, 2)(inputs, inputs)))
 
 
 class OfOperations(layers.Layer):
@@ -109,20 +105,18 @@ def operations_between():
     return keras.Model(inputs, head(layers.Dense(3)(x)))
 
 
-@pytest.mark.parametrize(
-    "build",
-    [
-        grouped_attention,
-        lambda: model_over((4, 5), OfOperations()),
-        lambda: model_over((4, 5), layers.RMSNormalization()),
-        lambda: model_over((4, 5), layers.LayerNormalization(rms_scaling=True)),
-        lambda: model_over((9, 8, 2), layers.DepthwiseConv2D(3, strides=2, dilation_rate=2)),
-        lambda: model_over((9, 9, 2), layers.SeparableConv2D(3, 2, strides=2, dilation_rate=2)),
-    ],
-    ids=["grouped", "operations", "rms", "rms_scaling", "depthwise", "separable"],
-)
-def test_layers_of_keras_3_equal_the_loop(build):
-    assert_equals_the_loop(build(), counts=(2, 3))
+def test_layers_of_keras_3_equal_the_loop():
+    inputs = keras.Input((4, 6))
+    attention = keras.Model(inputs, layers.GroupQueryAttention(3, 4, 2)(inputs, inputs))
+    model = side_by_side(
+        ((4, 6), attention),
+        ((4, 6), OfOperations()),
+        ((4, 6), layers.RMSNormalization()),
+        ((4, 6), layers.LayerNormalization(rms_scaling=True)),
+        ((9, 8, 2), layers.DepthwiseConv2D(3, strides=2, dilation_rate=2)),
+        ((9, 8, 2), layers.SeparableConv2D(3, 2, strides=2, dilation_rate=2)),
+    )
+    assert_equals_the_loop(model, counts=(2, 3))
 
 
 def test_sums_do_not_depend_on_the_size_of_the_batch():

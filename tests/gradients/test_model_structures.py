@@ -5,7 +5,13 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tests.gradients.invariants import assert_one_mask_for_norm_and_sum, head, norm_of
+from tests.each import each
+from tests.gradients.invariants import (
+    assert_one_mask_for_norm_and_sum,
+    gradients_of,
+    head,
+    norm_of,
+)
 from tests.gradients.looped_reference import (
     assert_equals_the_loop,
     example_rows,
@@ -46,34 +52,30 @@ def nested():
     return keras.Model(outer, head(middle(inner(outer)) + middle(outer)))
 
 
-def normalized_sums(**kwargs):
-    inputs = keras.Input((4, 4, 4))
-    x = layers.Conv2D(4, 3, padding="same")(inputs)
-    x = ScaleNorm(**kwargs)([inputs, x])
-    y = layers.Conv2D(4, 3, padding="same")(layers.Activation("relu")(x))
-    return keras.Model(inputs, head(ScaleNorm(**kwargs)([x, y])))
-
-
 def activation_with_weights():
     inputs = keras.Input((4,))
     x = layers.Dense(3, activation=layers.PReLU(alpha_initializer="ones"))(inputs)
     return keras.Model(inputs, layers.Dense(2)(x))
 
 
-STRUCTURES = [
-    several_inputs,
-    several_consumers,
-    nested,
-    lambda: normalized_sums(groups=2),
-    lambda: normalized_sums(groups=-1),
-    lambda: normalized_sums(normalization="public_batch"),
-    lambda: normalized_sums(normalization="public_batch", statistics="blend"),
-    activation_with_weights,
-]
+def normalized_sums():
+    inputs = keras.Input((4, 4, 4))
+    x, total = inputs, 0.0
+    for options in (
+        {"groups": 2},
+        {"groups": -1},
+        {"normalization": "public_batch"},
+        {"normalization": "public_batch", "statistics": "blend"},
+    ):
+        x = ScaleNorm(**options)([inputs, layers.Conv2D(4, 3, padding="same")(x)])
+        total += head(x)
+    return keras.Model(inputs, total)
 
 
-@pytest.mark.quick_cases("several_consumers", "activation_with_weights")
-@pytest.mark.parametrize("build", STRUCTURES)
+@each(
+    "build",
+    [several_inputs, several_consumers, nested, normalized_sums, activation_with_weights],
+)
 def test_structures_equal_the_loop(build):
     assert_equals_the_loop(build())
 
@@ -144,30 +146,29 @@ def test_weight_regularizers_have_no_part_in_the_sum():
 # --- one layer, several calls ---
 
 
-@pytest.mark.parametrize(
-    "shape, build",
-    [
-        ((3,), lambda: layers.Dense(4)),
-        ((6, 2), lambda: layers.Conv1D(4, 3)),
-        ((6, 2), lambda: layers.Conv1D(4, 3, groups=2)),
-        ((6, 2), lambda: layers.SeparableConv1D(4, 3)),
-        ((6, 2), lambda: layers.Conv1DTranspose(4, 3)),
-        ((6, 2), lambda: layers.EinsumDense("abc,cd->abd", (6, 4), bias_axes="d")),
-        ((6, 2), lambda: layers.EinsumDense("abc,bcd->abd", (6, 4), bias_axes="bd")),
-        ((6, 4), lambda: layers.LayerNormalization(center=False)),
-        ((6, 2), lambda: layers.PReLU(alpha_initializer="ones", shared_axes=[1])),
-    ],
-)
-def test_a_siamese_layer_is_clipped_by_its_whole_norm(shape, build):
+def test_siamese_layers_are_clipped_by_their_whole_norm():
     """Norms of the two calls taken apart would miss the cross terms, and exceed the clip."""
-    shared = build()
-    left, right = keras.Input(shape), keras.Input(shape)
-    features = [layers.Flatten()(shared(x)) for x in (-left, -2.0 * right)]
+    shared = [
+        ((3,), layers.Dense(4)),
+        ((6, 2), layers.Conv1D(4, 3)),
+        ((6, 2), layers.Conv1D(4, 3, groups=2)),
+        ((6, 2), layers.SeparableConv1D(4, 3)),
+        ((6, 2), layers.Conv1DTranspose(4, 3)),
+        ((6, 2), layers.EinsumDense("abc,cd->abd", (6, 4), bias_axes="d")),
+        ((6, 2), layers.EinsumDense("abc,bcd->abd", (6, 4), bias_axes="bd")),
+        ((6, 4), layers.LayerNormalization(center=False)),
+        ((6, 2), layers.PReLU(alpha_initializer="ones", shared_axes=[1])),
+    ]
+    shapes = [(3,), (6, 2), (6, 4)]
+    pairs = {shape: (keras.Input(shape), keras.Input(shape)) for shape in shapes}
     summed = layers.Lambda(lambda x: tf.reduce_sum(x, 1, keepdims=True))
-    model = keras.Model([left, right], summed(features[0] * features[1]))
-    loss_fn = loss_function(model)
-    rows = example_rows(model, 1)
-    gradients = book_keeping(model, loss_fn, rows, model.trainable_variables, 1e-3).gradients
+    parts = []
+    for shape, layer in shared:
+        left, right = pairs[shape]
+        features = [layers.Flatten()(layer(x)) for x in (-left, -2.0 * right)]
+        parts.append(summed(features[0] * features[1]))
+    model = keras.Model([x for pair in pairs.values() for x in pair], layers.Concatenate()(parts))
+    gradients = gradients_of(model, example_rows(model, 1), 1e-3)
     assert norm_of(gradients) == pytest.approx(1e-3, rel=1e-5)
     assert_equals_the_loop(model, counts=(3,))
 
@@ -224,16 +225,6 @@ def test_gradients_stop_at_the_first_trained_layer():
     assert "DepthwiseConv2dNativeBackpropInput" in kinds(model.trainable_variables)
 
 
-def test_layers_frozen_later_are_not_tapped():
-    model = several_consumers()
-    model.layers[1].trainable = False
-    assert_equals_the_loop(model, counts=(3,))
-    with tf.GradientTape() as tape:
-        with Taps(model, model.trainable_variables).attached(tape) as taps:
-            model(tf.ones([2, 6, 3]))
-    assert model.layers[1] not in [tap.layer for tap in taps.calls]
-
-
 # --- random numbers ---
 
 
@@ -248,19 +239,7 @@ def with_dropout():
 
 
 def test_dropout_has_one_mask_for_the_norm_and_the_sum():
-    assert_one_mask_for_norm_and_sum(with_dropout(), seeds=range(5))
-
-
-def test_dropout_never_exceeds_the_clip_of_any_row():
-    model = with_dropout()
-    loss_fn = loss_function(model)
-    for count in (2, 7):
-        x, y, weight, _ = example_rows(model, count)
-        for kept in range(count):
-            mask = tf.one_hot(kept, count)
-            rows = (x, y, weight, mask)
-            gradients = book_keeping(model, loss_fn, rows, model.trainable_variables, 0.01)
-            assert norm_of(gradients.gradients) == pytest.approx(0.01, rel=1e-5)
+    assert_one_mask_for_norm_and_sum(with_dropout(), seeds=range(3))
 
 
 class _InALoop(keras.layers.Layer):

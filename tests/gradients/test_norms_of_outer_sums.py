@@ -1,15 +1,15 @@
 """Norms of sums of outer products, in the three ways that they are taken: never too small."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
+from tests.each import each
 from tfdpnorm.gradients.contributions.arithmetic import gram_norms
 from tfdpnorm.gradients.contributions.contribution import BlockOuterSum, OuterSum
 
 ROWS = 300
 # By the product of norms, by Gram matrices over the positions, and by the matrices themselves.
-SIZES = pytest.mark.parametrize(("positions", "d", "p"), [(1, 3, 4), (2, 8, 9), (40, 2, 3)])
+SIZES = each("positions, d, p", [(1, 3, 4), (2, 8, 9), (40, 2, 3)])
 
 
 def of(a, b):
@@ -30,11 +30,7 @@ def test_they_are_those_of_the_matrices(positions, d, p):
     np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
-@pytest.mark.slow_cases("512-0.001")
-@pytest.mark.parametrize(
-    ("size", "rest"),
-    [(8, 1e-4), (8, 1e-6), (64, 1e-6), (64, 1e-3), (256, 1e-3), (512, 1e-3), (512, 3e-3)],
-)
+@each("size, rest", [(8, 1e-4), (8, 1e-6), (64, 1e-6), (64, 1e-3), (256, 1e-3), (512, 3e-3)])
 def test_positions_that_cancel_leave_no_less_than_there_is(size, rest):
     """What is left is a small difference of large numbers, which rounding must not make smaller."""
     rng = np.random.default_rng(1)
@@ -45,7 +41,7 @@ def test_positions_that_cancel_leave_no_less_than_there_is(size, rest):
     assert np.all(np.sqrt(found) >= np.sqrt(expected) * (1 - 1e-5))
 
 
-@pytest.mark.parametrize("roundings", [(0, 0), (1000, 0), (0, 1000), (300, 700)])
+@each("roundings", [(0, 0), (1000, 0), (0, 1000), (300, 700)])
 def test_the_allowance_is_the_bound_that_is_written_down(roundings):
     """u sum_ts (n_a ||a_t|| ||a_s|| |B_ts| + n_b ||b_t|| ||b_s|| |A_ts|), and little besides."""
     rng = np.random.default_rng(2)

@@ -212,7 +212,7 @@ def check(model):
     assert_equals_the_loop(model, tolerance=1e-9)
 
 
-COMMON = dict(
+SETTINGS = dict(
     deadline=None,
     database=None,
     derandomize=True,
@@ -220,14 +220,7 @@ COMMON = dict(
 )
 
 
-@settings(max_examples=5, **COMMON)
-@given(random_models())
-def test_random_models_equal_the_loop(model):
-    check(model)
-
-
-@pytest.mark.slow
-@settings(max_examples=300, **COMMON)
-@given(random_models())
-def test_many_random_models_equal_the_loop(model):
-    check(model)
+@pytest.mark.slow_cases("150")
+@pytest.mark.parametrize("count", [4, 150])
+def test_random_models_equal_the_loop(count):
+    settings(max_examples=count, **SETTINGS)(given(random_models())(check))()

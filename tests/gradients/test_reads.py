@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tests.gradients.looped_reference import assert_equals_the_loop, double_precision, loss_function
 from tfdpnorm.gradients import book_keeping
 from tfdpnorm.independence import prove_training
@@ -80,7 +81,7 @@ def proof_of(model, shape=(6, 4)):
     return prove_training(model, "mse", tf.TensorSpec(shape), tf.TensorSpec([6, 1]))
 
 
-@pytest.mark.parametrize(
+@each(
     "leave",
     [
         lambda x, w, outputs: outputs,
@@ -89,10 +90,9 @@ def proof_of(model, shape=(6, 4)):
         in_a_loop,
         gathered,
     ],
-    ids=["outputs", "before_activation", "weights", "in_a_loop", "gathered"],
 )
 def test_reads_of_attributes_of_a_layer_are_rejected(leave):
-    with pytest.raises(ValueError, match="other than through its return value"):
+    with pytest.raises(ValueError, match="return value"):
         proof_of(Reads(leave))
 
 
@@ -112,27 +112,8 @@ def test_position_embeddings_may_not_leave_any_either():
         ).gradients
 
     rows = (tf.ones([6, 5, 4]), tf.ones([6, 1]), tf.ones(6), tf.ones(6))
-    with pytest.raises(ValueError, match="other than through its return value"):
+    with pytest.raises(ValueError, match="return value"):
         clipped_sum(*rows)
-
-
-@pytest.mark.parametrize(
-    "leave",
-    [
-        lambda x, w, outputs: tf.tanh(x),
-        lambda x, w, outputs: tf.stop_gradient(x @ w),
-        lambda x, w, outputs: tf.argmax(x @ w, 1)[:, tf.newaxis],
-        lambda x, w, outputs: tf.cast(outputs > 0.3, tf.int32),
-    ],
-    ids=["inputs", "stopped", "argmax", "compared"],
-)
-def test_attributes_without_gradients_of_weights_may_be_read(leave):
-    with double_precision():
-        model = Reads(leave)
-        proof = proof_of(model)
-        assert proof.holds, proof.obstacle
-        inputs = keras.Input((4,))
-        assert_equals_the_loop(keras.Model(inputs, model(inputs)))
 
 
 def by_its_inputs(layer):
@@ -155,24 +136,21 @@ def by_its_inputs(layer):
     return Differentiates()
 
 
-@pytest.mark.parametrize(
-    ("layer", "shape"),
+@each(
+    "layer, shape",
     [
-        (layers.Dense(3, "tanh"), (4,)),
-        (layers.PReLU(), (4,)),
-        (layers.LayerNormalization(), (4,)),
-        (keras.Sequential([layers.Conv1D(3, 2), layers.Flatten()]), (5, 2)),
-        (layers.LSTM(3), (5, 2)),
-        (layers.LSTM(3), (60, 2)),
-        (layers.GRU(3, reset_after=False), (60, 2)),
-        (Leaves(lambda x, w, outputs: outputs), (4,)),
+        (lambda: layers.Dense(3, "tanh"), (4,)),
+        (lambda: layers.LayerNormalization(), (4,)),
+        (lambda: keras.Sequential([layers.Conv1D(3, 2), layers.Flatten()]), (5, 2)),
+        (lambda: layers.LSTM(3), (5, 2)),
+        (lambda: layers.GRU(3, reset_after=False), (60, 2)),
+        (lambda: Leaves(lambda x, w, outputs: outputs), (4,)),
     ],
-    ids=["dense", "prelu", "layer_norm", "convolution", "lstm", "loop", "gru_loop", "no_rule"],
 )
 def test_a_gradient_by_inputs_is_rejected(layer, shape):
     """What it depends on reads the weights past the z's."""
-    with pytest.raises(ValueError, match="or to a tf.GradientTape in the model or the loss"):
-        proof_of(by_its_inputs(layer), (6, *shape))
+    with pytest.raises(ValueError, match="tf.GradientTape"):
+        proof_of(by_its_inputs(layer()), (6, *shape))
 
 
 def test_a_gradient_by_inputs_in_the_loss_is_rejected():
@@ -190,7 +168,7 @@ def test_a_gradient_by_inputs_in_the_loss_is_rejected():
         rows = (x, y, weight, mask)
         return book_keeping(model, loss_fn, rows, model.trainable_variables, 1.0).gradients
 
-    with pytest.raises(ValueError, match="or to a tf.GradientTape in the model or the loss"):
+    with pytest.raises(ValueError, match="tf.GradientTape"):
         clipped_sum(tf.ones([6, 4]), tf.ones([6, 1]), tf.ones(6), tf.ones(6))
 
 
@@ -217,16 +195,17 @@ def test_a_gradient_without_weights_may_be_read():
         assert_equals_the_loop(keras.Model(inputs, model(inputs)))
 
 
-@pytest.mark.parametrize(
-    "read",
+@each(
+    "leave, read",
     [
-        lambda left: tf.stop_gradient(left),
-        lambda left: tf.argmax(left, 1)[:, tf.newaxis],
-        lambda left: tf.cast(left > 0.3, tf.int32),
+        (lambda x, w, outputs: tf.tanh(x), tf.identity),
+        (lambda x, w, outputs: tf.argmax(x @ w, 1)[:, tf.newaxis], tf.identity),
+        (lambda x, w, outputs: tf.cast(outputs > 0.3, tf.int32), tf.identity),
+        (lambda x, w, outputs: x @ w, tf.stop_gradient),
+        (lambda x, w, outputs: x @ w, lambda left: tf.cast(left > 0.3, tf.int32)),
     ],
-    ids=["stopped", "argmax", "compared"],
 )
-def test_attributes_may_be_read_without_gradients(read):
+def test_attributes_may_be_read_without_gradients_of_weights(leave, read):
     class ReadsSo(Reads):
         def call(self, x):
             outputs = self.leaves(self.first(x))
@@ -234,7 +213,7 @@ def test_attributes_may_be_read_without_gradients(read):
             return self.last(outputs + tf.reduce_sum(left, 1, True))
 
     with double_precision():
-        model = ReadsSo(lambda x, w, outputs: x @ w)
+        model = ReadsSo(leave)
         proof = proof_of(model)
         assert proof.holds, proof.obstacle
         inputs = keras.Input((4,))

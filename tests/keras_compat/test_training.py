@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tfdpnorm.keras_compat import training
 from tfdpnorm.keras_compat.training import (
     is_of_tensorflow_privacy,
@@ -28,9 +29,8 @@ def build():
     return keras.Sequential([keras.Input((5,)), *hidden, keras.layers.Dense(3)])
 
 
-@pytest.mark.quick_cases("sgd")
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_they_are_those_that_keras_makes(name):
+def test_they_are_those_that_keras_makes():
+    name = "average" if KERAS_3 else "legacy"
     found = []
     x = np.random.default_rng(1).normal(size=(40, 5)).astype(np.float32)
     for made_before in (False, True):
@@ -50,7 +50,7 @@ def test_they_are_those_that_keras_makes(name):
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@each("name", OPTIMIZERS)
 def test_the_learning_rate_is_a_variable_that_can_be_assigned(name):
     optimizer = OPTIMIZERS[name]()
     make_optimizer_variables(optimizer, build().trainable_variables)
@@ -84,10 +84,6 @@ def test_optimizers_that_are_not_plain_are_known():
     assert not is_of_tensorflow_privacy(keras.optimizers.SGD())
 
 
-def sequential(*layers):
-    return keras.Sequential([keras.Input((4,)), *layers, keras.layers.Dense(2)])
-
-
 class Counted(training.BeginsWithinEpoch):
     """Not by inputs and outputs, for which Keras 3 would exchange the base of the class."""
 
@@ -116,13 +112,11 @@ def keras_iterations(model):
     return model.optimizer.iterations
 
 
-@pytest.mark.parametrize(
+@each(
     ("steps", "first", "executions"),
     [
         (1, 3, [[3, 3], [4, 4], *([n, n] for n in range(5))]),
-        (2, 0, 2 * [[0, 1], [2, 3], [4, 4]]),
         (3, 1, [[1, 3], [4, 4], [0, 2], [3, 4]]),
-        (7, 4, [[4, 4], [0, 4]]),
     ],
 )
 def test_fit_may_begin_within_an_epoch(steps, first, executions):
@@ -134,7 +128,7 @@ def test_fit_may_begin_within_an_epoch(steps, first, executions):
     assert found == [[0, steps - 1], [steps, 2 * steps - 1]]
 
 
-@pytest.mark.parametrize("asked", [None, 3])
+@each("asked", [None, 3])
 def test_steps_per_execution(asked):
     model = Counted()
     assert training.steps_per_execution(model) == 1
@@ -149,9 +143,9 @@ def test_steps_per_execution(asked):
 
 
 def test_metrics_make_their_variables_once():
-    model = sequential()
+    model = build()
     model.compile("sgd", "mse", weighted_metrics=["accuracy"])
-    targets = tf.TensorSpec([None, 2])
+    targets = tf.TensorSpec([None, 3])
     for _ in range(2):
         training.make_metric_variables(model, model.outputs[0], targets)
         assert metrics_of(model).built

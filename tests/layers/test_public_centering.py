@@ -7,8 +7,6 @@ from tensorflow import keras
 
 from tests.each import each
 from tests.layers.statistics_gradients import gradients, random_norm
-from tests.private_of import private_of
-from tfdpnorm.data import poisson_batches
 from tfdpnorm.layers import (
     PublicCentering,
     PublicStatistics,
@@ -17,32 +15,26 @@ from tfdpnorm.layers import (
     use_pass,
 )
 
-MODES = ("public", "blend", "example", "lot")
 
-
-def network(centred, statistics="public", statistics_gradient="full"):
+def network(centred, statistics="public"):
     def centring():
         return [PublicCentering(statistics=statistics)] if centred else []
-
-    def norm():
-        return random_norm(statistics=statistics, statistics_gradient=statistics_gradient)
 
     return keras.Sequential(
         [
             keras.Input((6, 6, 2)),
             *centring(),
             keras.layers.Conv2D(3, 3, use_bias=False),
-            norm(),
+            random_norm(statistics=statistics),
             keras.layers.Activation("relu"),
             *centring(),
             keras.layers.Conv2D(4, 2, strides=2),
-            norm(),
+            random_norm(statistics=statistics),
             keras.layers.Activation("relu"),
             keras.layers.Flatten(),
             *centring(),
             keras.layers.Dense(5),
-            norm(),
-            keras.layers.Activation("relu"),
+            random_norm(statistics=statistics),
             keras.layers.Dense(3),
         ]
     )
@@ -61,7 +53,7 @@ def rows(rng):
     return [rng.normal(2.0, 1.0, size=(n, 6, 6, 2)).astype("float32") for n in (4, 9)]
 
 
-@each("mode", MODES)
+@each("mode", ["public", "blend", "lot"])
 def test_the_network_computes_what_it_did(mode, rows):
     x, public = rows
     outputs = []
@@ -77,23 +69,13 @@ def test_the_network_computes_what_it_did(mode, rows):
         np.testing.assert_allclose(centred, plain, atol=2e-5)
 
 
-@each("mode", ["public", "blend"])
-def test_the_whole_gradient_is_what_it_was(mode, rows, rng):
+def test_the_whole_gradient_is_what_it_was(rows, rng):
     x, public = rows
     y = rng.normal(size=(4, 3)).astype("float32")
-    (whole, *_), (expected, *_) = (
-        gradients(model, x, y, public) for model in pair(statistics=mode)
-    )
-    for a, b in zip(whole, expected, strict=True):
-        np.testing.assert_allclose(a, b, atol=2e-4)
-
-
-def test_direct_and_pulled_back_gradients_add_up(rows, rng):
-    x, public = rows
-    y = rng.normal(size=(4, 3)).astype("float32")
-    (_, direct, through), (expected, *_) = (gradients(model, x, y, public) for model in pair())
-    for a, b, c in zip(direct, through, expected, strict=True):
-        np.testing.assert_allclose(a + b, c, atol=2e-4)
+    (whole, direct, through), (expected, *_) = (gradients(model, x, y, public) for model in pair())
+    for a, b, c, d in zip(whole, direct, through, expected, strict=True):
+        np.testing.assert_allclose(a, d, atol=2e-4)
+        np.testing.assert_allclose(b + c, d, atol=2e-4)
 
 
 def test_the_clip_sees_less(rows, rng):
@@ -140,22 +122,5 @@ def test_settings_out_of_range_are_rejected(options):
 
 def test_training_outside_of_a_private_model_is_rejected(rows):
     layer = PublicCentering()
-    with pytest.raises(tf.errors.InvalidArgumentError, match="PublicCentering was trained outside"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="PublicCentering"):
         layer(rows[0], training=True)
-
-
-@pytest.mark.slow
-@pytest.mark.slow_cases("per_example")
-@pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
-def test_a_private_model_stores_the_mean(engine, rows, rng):
-    x, public = rows
-    private = private_of(
-        network(True), num_examples=4, expected_batch_size=2, steps=2, noise_multiplier=1.0,
-        delta=1e-3, l2_norm_clip=1.0, public_batch=public, engine=engine,
-    )  # fmt: skip
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    private.compile(keras.optimizers.SGD(0.1), loss)
-    private.fit(poisson_batches(x, rng.integers(0, 3, 4), expected_batch_size=2), verbose=0)
-    first = private.model.layers[0]
-    np.testing.assert_allclose(first.public_mean, public.mean((0, 1, 2)), rtol=1e-5)
-    assert first.public_rows == 9

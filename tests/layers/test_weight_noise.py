@@ -13,7 +13,6 @@ from tests.layers.noisy_layers import (
     CASES,
     SEED,
     STDDEV,
-    Branching,
     Drawn,
     both,
     case,
@@ -27,42 +26,24 @@ from tfdpnorm.keras_compat.layers import keras_mask
 from tfdpnorm.keras_compat.variables import KERAS_3
 from tfdpnorm.layers import WeightNoise
 
-CASE_NAMES = sorted(set(CASES) - ({"branching"} if KERAS_3 else set()))
+QUICK = [*([] if KERAS_3 else ["branching"]), "conv2d", "dense", "embedding"]
+SLOW = sorted(set(CASES) - {*QUICK, "branching"})
 
 
-@pytest.mark.slow
-@each("name", CASE_NAMES)
-def test_it_is_the_plain_layer_with_drawn_weights(name, rng):
-    check_against_plain_layer(name, gradients_of, rng)
-
-
-QUICK = (
-    "attention",
-    *(() if KERAS_3 else ("branching",)),
-    "conv2d",
-    "dense",
-    "embedding",
-    "pieces",
-)
-
-
-@pytest.mark.slow_cases("attention", "pieces")
 @pytest.mark.parametrize(
-    "name",
-    [
-        *QUICK,
-        *(pytest.param(x, marks=pytest.mark.slow) for x in sorted(set(CASE_NAMES) - set(QUICK))),
-    ],
+    "names", [QUICK, pytest.param(SLOW, marks=pytest.mark.slow)], ids=["quick", "slow"]
 )
-def test_it_is_the_plain_layer_with_drawn_weights_in_a_graph(name, rng):
-    check_against_plain_layer(name, tf.function(gradients_of), rng)
+def test_it_is_the_plain_layer_with_drawn_weights_in_a_graph(names, rng):
+    for name in names:
+        check_against_plain_layer(name, rng)
 
 
-def check_against_plain_layer(name, run, rng):
+def check_against_plain_layer(name, rng):
+    run = tf.function(gradients_of)
     make, inputs = case(name, rng)
     wrapper, plain = both(make, inputs)
     means = [w.numpy() for w in trainable(plain)]
-    for calls in (1, 2, 3):
+    for calls in (1, 2):
         outputs, gradients = run(wrapper, inputs, trainable(wrapper))
         for variable, mean in zip(trainable(plain), means, strict=True):
             variable.assign(mean)
@@ -71,16 +52,15 @@ def check_against_plain_layer(name, run, rng):
         ):
             variable.assign(drawn)
         expected, expected_gradients = run(plain, inputs, trainable(plain))
-        np.testing.assert_array_equal(outputs, expected)
+        np.testing.assert_array_equal(outputs, expected, name)
         assert len(gradients) == len(means) > 0
         for got, wanted in zip(gradients, expected_gradients, strict=True):
-            np.testing.assert_array_equal(got, wanted)
+            np.testing.assert_array_equal(got, wanted, name)
     for variable, mean in zip(trainable(wrapper), means, strict=True):
         np.testing.assert_array_equal(variable, mean)
 
 
-@pytest.mark.quick_cases(*(() if KERAS_3 else ("branching",)), "conv1d", "conv2d")
-@pytest.mark.parametrize("name", CASE_NAMES)
+@each("name", QUICK)
 def test_without_noise_it_is_the_plain_layer(name, rng, monkeypatch):
     monkeypatch.setattr(tf.random, "Generator", None)
     make, inputs = case(name, rng)
@@ -109,7 +89,7 @@ def test_attention_to_another_sequence(by_keyword, rng):
     plain(query, value)
     plain.set_weights(fresh_draws(wrapper.weights))
     np.testing.assert_array_equal(outputs, plain(query, value, attention_mask=allowed))
-    with pytest.raises(TypeError, match=r"was given \['value'\] both by position"):
+    with pytest.raises(TypeError, match=r"\['value'\]"):
         wrapper(query, value, value=value)
     scores = wrapper(query, value, return_attention_scores=True)[1]
     assert scores.shape == (2, 2, 3, 4)
@@ -246,14 +226,6 @@ def test_the_first_call_counts_once(rng):
         assert float(block.calls) == 2.0
 
 
-@pytest.mark.keras_2_only("no AutoGraph")
-def test_a_layer_that_autograph_has_to_convert(rng):
-    wrapper = WeightNoise(Branching(), 0.1)
-    run = tf.function(wrapper)
-    assert np.min(run(tf.ones([1, 2]))) > 900
-    assert np.max(run(-tf.ones([1, 2]))) < 900
-
-
 def test_a_stateful_layer_is_run_once_a_call(rng):
     inputs = normal(rng, 2, 4, 5)
     wrapper, plain = both(functools.partial(keras.layers.LSTM, 3, stateful=True), inputs)
@@ -278,11 +250,8 @@ def first_draw(**options):
 def test_a_seed_repeats_the_draws():
     np.testing.assert_array_equal(first_draw(seed=3), first_draw(seed=np.int64(3)))
     assert np.abs(first_draw(seed=3) - first_draw(seed=4)).min() > 0
-
-
-def test_seed_none_follows_set_random_seed():
     drawn = []
-    for _ in range(2):
+    for _ in range(2):  # of set_random_seed without one
         keras.utils.set_random_seed(1)
         drawn.append([first_draw(), first_draw()])
     np.testing.assert_array_equal(drawn[0], drawn[1])
@@ -304,9 +273,9 @@ def test_a_checkpoint_holds_the_place_in_the_sequence(tmp_path):
 # --- numbers of other types ---
 
 
-@each("half", ["float16", "bfloat16"])
-@each("name", ["dense", "conv2d", "embedding", "lstm", "gru", "attention"])
-def test_mixed_precision_adds_the_noise_in_float32(name, half, rng, set_policy):
+@each("name", ["dense", "embedding", "lstm", "attention"])
+def test_mixed_precision_adds_the_noise_in_float32(name, rng, set_policy):
+    half = "float16"
     set_policy(f"mixed_{half}")
     make, inputs = case(name, rng)
     wrapper, plain = both(make, inputs)
@@ -319,7 +288,7 @@ def test_mixed_precision_adds_the_noise_in_float32(name, half, rng, set_policy):
     assert outputs.dtype == half
     np.testing.assert_array_equal(outputs, expected)
     # Keras 3 casts a variable anew at each step, and adds up the gradients in float32.
-    step_by_step = KERAS_3 and name in ("lstm", "gru")
+    step_by_step = KERAS_3 and name == "lstm"
     for got, wanted in zip(gradients, expected_gradients, strict=True):
         assert got.dtype == tf.float32
         atol = 2e-2 * np.abs(wanted).max() if step_by_step else 0

@@ -13,40 +13,15 @@ from tests.layers.noisy_layers import SEED, STDDEV, Drawn, case, normal, tokens
 from tfdpnorm.keras_compat.variables import KERAS_3
 from tfdpnorm.layers import WeightNoise
 
-# --- in models ---
 
-
-def small_model(stddev=STDDEV, seed=SEED, recurrent=False):
+def small_model():
     inputs = keras.Input((6, 6, 1))
-    x = WeightNoise(keras.layers.Conv2D(3, 3), stddev, seed, name="conv")(inputs)
+    x = WeightNoise(keras.layers.Conv2D(3, 3), STDDEV, SEED, name="conv")(inputs)
     x = keras.layers.BatchNormalization()(x)
     x = keras.layers.Reshape((4, 12))(x)
-    x = WeightNoise(keras.layers.MultiHeadAttention(2, 3), stddev, seed, name="attention")(x, x)
-    if recurrent:
-        x = WeightNoise(keras.layers.LSTM(4), stddev, seed, name="recurrent")(x)
-    else:
-        x = keras.layers.GlobalAveragePooling1D()(x)
-    return keras.Model(inputs, WeightNoise(keras.layers.Dense(2), stddev, seed, name="out")(x))
-
-
-@pytest.mark.slow
-def test_fit_evaluate_predict(rng):
-    x, y = rng.normal(size=(16, 6, 6, 1)).astype("float32"), rng.integers(0, 2, 16)
-    model = small_model()
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile("sgd", loss, jit_compile=False)
-    before = model.get_weights()
-    model.fit(x, y, batch_size=8, epochs=1, verbose=0)
-    moved = [np.abs(a - b).max() > 0 for a, b in zip(before, model.get_weights(), strict=True)]
-    # Keys of an attention have a bias that the softmax takes away.
-    unmoved = [w.name for w, m in zip(model.weights, moved, strict=True) if not m]
-    assert all("key/bias" in name for name in unmoved)
-    assert np.isfinite(model.evaluate(x, y, verbose=0))
-    one, other = model.predict(x, verbose=0), model.predict(x, verbose=0)
-    assert np.abs(one - other).min() > 0  # drawn anew, in testing too
-    plain = small_model(0.0)
-    plain.set_weights(model.get_weights())
-    np.testing.assert_array_equal(plain.predict(x, verbose=0), plain.predict(x, verbose=0))
+    x = WeightNoise(keras.layers.MultiHeadAttention(2, 3), STDDEV, SEED, name="attention")(x, x)
+    x = WeightNoise(keras.layers.LSTM(4), STDDEV, SEED, name="recurrent")(x)
+    return keras.Model(inputs, WeightNoise(keras.layers.Dense(2), STDDEV, SEED, name="out")(x))
 
 
 class Subclassed(keras.Model):
@@ -68,11 +43,9 @@ def test_a_subclassed_model_makes_its_weights_in_fit(rng):
     assert len(model.weights) == 11 and len(model.trainable_weights) == 11
 
 
-@pytest.mark.slow_cases("0.0")
-@pytest.mark.parametrize("stddev", [0.0, STDDEV])
-def test_models_are_saved_and_cloned(stddev, rng, tmp_path):
+def test_models_are_saved_and_cloned(rng, tmp_path):
     x = normal(rng, 3, 6, 6, 1)
-    model = small_model(stddev, recurrent=True)
+    model = small_model()
     path = str(tmp_path / "model.keras")
     model.save(path)
     loaded = keras.models.load_model(path)
@@ -80,7 +53,7 @@ def test_models_are_saved_and_cloned(stddev, rng, tmp_path):
     cloned.set_weights(model.get_weights())
     weights_path = str(tmp_path / "model.weights.h5")
     model.save_weights(weights_path)
-    refilled = small_model(stddev, recurrent=True)
+    refilled = small_model()
     refilled.load_weights(weights_path)
     expected = model(x)  # the first draws
     for again in (loaded, cloned, refilled):
@@ -89,7 +62,7 @@ def test_models_are_saved_and_cloned(stddev, rng, tmp_path):
         np.testing.assert_array_equal(again(x), expected)
 
 
-@each("name", ["dense", "lstm", "bidirectional", "time_distributed", "pieces"])
+@each("name", ["dense", "bidirectional", "pieces"])
 def test_config_round_trip(name, rng):
     make, inputs = case(name, rng)
     wrapper = WeightNoise(make(), np.float32(0.25), seed=7, name="noisy", trainable=False)

@@ -22,7 +22,7 @@ def with_derivatives(function, x):
 
 @each(
     "dtype, tolerance",
-    [("float64", 5e-14), ("float32", 5e-7), ("float16", 1e-3), ("bfloat16", 8e-3)],
+    [("float64", 5e-14), ("float32", 5e-7), ("float16", 1e-3)],
 )
 def test_values_and_derivatives(dtype, tolerance):
     x = tf.cast(X, dtype)
@@ -44,18 +44,12 @@ def test_numbers_that_are_not_finite_are_not_hidden():
     assert np.isfinite(y[2]) and np.isfinite(first[2])
 
 
-# Without tanh: TensorFlow 2.15 cannot run it behind these two layers either, in any Keras model.
-ACTIVATIONS = ("elu", "exponential", "gelu", "hard_sigmoid", "relu", "selu", "sigmoid", "softplus")
-ACTIVATIONS = (mish, "linear", *ACTIVATIONS, "softsign", "swish", tf.nn.leaky_relu, tf.nn.relu6)
-
-
-@each("activation", ACTIVATIONS)
-def test_it_is_not_fused_with_what_is_before_it(activation):
+def test_it_is_not_fused_with_what_is_before_it():
     """Behind a convolution without bias and a batch normalisation, in inference."""
     layers = keras.layers
     convolution = layers.Conv2D(8, 3, padding="same", use_bias=False)
     norm = layers.BatchNormalization(beta_initializer="ones")
-    after = (layers.Activation(activation), layers.GlobalAveragePooling2D())
+    after = (layers.Activation(mish), layers.GlobalAveragePooling2D())
     model = keras.Sequential([keras.Input((8, 8, 3)), convolution, norm, *after])
     x = np.random.default_rng(0).normal(size=(4, 8, 8, 3)).astype(np.float32)
     np.testing.assert_allclose(model.predict(x, verbose=0), model(x), rtol=1e-4, atol=1e-5)

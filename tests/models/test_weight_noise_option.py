@@ -14,10 +14,8 @@ from tfdpnorm.layers.weight_noise import NORMALIZATIONS
 
 # Small networks, and how many of their layers have weights to draw.
 SMALL = {
-    "bilstm": {"input_shape": (6,), "vocabulary_size": 20, "embedding_dim": 4, "units": 3},
     "lenet5": {"input_shape": (12, 12, 1)},
     "mlp": {"input_shape": (7,), "hidden_units": (5, 4)},
-    "resnet9": {"input_shape": (16, 16, 1), "scale_norm": True},
     "transformer": {
         "input_shape": (6,),
         "vocabulary_size": 20,
@@ -25,11 +23,8 @@ SMALL = {
         "heads": 2,
         "hidden_units": 8,
     },
-    "wrn_16_4": {"input_shape": (8, 8, 1), "scale_norm": True},
 }
-DRAWN = {"bilstm": 3, "lenet5": 5, "mlp": 3, "resnet9": 9, "transformer": 5, "wrn_16_4": 17}
-QUICK = [("mlp", "none"), ("lenet5", "public_batch"), ("transformer", "layer")]
-LONG = [(name, norm) for name in SMALL for norm in ("none", "layer", "batch", "public_batch")]
+DRAWN = {"lenet5": 5, "mlp": 3, "transformer": 5}
 
 
 def rows_for(model, rows=3):
@@ -43,10 +38,9 @@ def wrappers(model):
     return [x for x in sublayers(model) if isinstance(x, WeightNoise)]
 
 
-@pytest.mark.quick_cases("mlp-none")
+@pytest.mark.slow_cases("transformer-*")
 @pytest.mark.parametrize(
-    "name,norm",
-    [*QUICK, *(pytest.param(*x, marks=pytest.mark.slow) for x in LONG if x not in QUICK)],
+    "name,norm", [("mlp", "batch"), ("lenet5", "public_batch"), ("transformer", "layer")]
 )
 def test_every_family_draws_all_but_its_normalisation(name, norm):
     options = {"norm": norm, "num_classes": 3, **SMALL[name]}
@@ -159,23 +153,6 @@ def test_a_seed_makes_draws_repeatable(seed):
     assert np.abs(np.array(draws(8)) - once).min() > 0
 
 
-@pytest.mark.slow
-def test_it_is_saved_and_trained(tmp_path):
-    model = models.build("lenet5", norm="group", weight_noise_stddev=0.05, **SMALL["lenet5"])
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    model.compile("sgd", loss, jit_compile=False)
-    x = rows_for(model, 8)
-    before = model.get_weights()
-    model.fit(x, np.arange(8), verbose=0)
-    assert all(np.abs(a - b).max() > 0 for a, b in zip(before, model.get_weights(), strict=True))
-    path = str(tmp_path / "noisy.keras")
-    model.save(path)
-    loaded = keras.models.load_model(path)
-    assert [x.stddev for x in wrappers(loaded)] == [0.05] * 5
-    for one, other in zip(model.get_weights(), loaded.get_weights(), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 class Subclassed(keras.Model):
     def call(self, inputs):
         return inputs
@@ -194,38 +171,23 @@ def tied():
     return keras.Sequential([keras.Input((4,)), first, second])
 
 
-@pytest.mark.parametrize(
+@each(
     "make,message",
     [
-        (Subclassed, "functional or sequential model, got Subclassed"),
-        (lambda: inside(Subclassed()), "functional or sequential model, got Subclassed"),
-        (lambda: keras.layers.Dense(3), "functional or sequential model, got Dense"),
-        (lambda: 3, "functional or sequential model, got int"),
-        (
-            lambda: keras.Sequential([keras.layers.Dense(3)]),
-            "Model 'sequential.* has no weights yet",
-        ),
-        (
-            lambda: inside(WeightNoise(keras.layers.Dense(3), 0.1)),
-            "WeightNoise.* draws its weights already",
-        ),
-        (tied, "Layers of model .* share weights"),
+        (Subclassed, "Subclassed"),
+        (lambda: inside(Subclassed()), "Subclassed"),
+        (lambda: keras.layers.Dense(3), "got Dense"),
+        (lambda: keras.Sequential([keras.layers.Dense(3)]), "no weights"),
+        (lambda: inside(WeightNoise(keras.layers.Dense(3), 0.1)), "WeightNoise"),
+        (tied, "share weights"),
     ],
-    ids=["subclassed", "nested_subclassed", "layer", "number", "unbuilt", "noisy", "tied"],
 )
 def test_rejected_models(make, message):
     with pytest.raises(ValueError, match=message):
         with_weight_noise(make(), 0.1)
 
 
-@each(
-    "options,message",
-    [
-        ({"weight_noise_stddev": -0.1}, "Expected stddev to be a finite float32 number >= 0"),
-        ({"weight_noise_stddev": None}, "Expected stddev to be a finite float32 number >= 0"),
-        ({"weight_noise_seed": -1}, "Expected seed to be None or an int"),
-    ],
-)
-def test_rejected_options(options, message):
-    with pytest.raises(ValueError, match=message):
+@each("options", [{"weight_noise_stddev": -0.1}, {"weight_noise_seed": -1}])
+def test_rejected_options(options):
+    with pytest.raises(ValueError, match="Expected (stddev|seed)"):
         models.build("mlp", **options, **SMALL["mlp"])

@@ -89,10 +89,7 @@ def private():
 
     def make(model, **settings):
         settings = {
-            "num_examples": 40,
-            "expected_batch_size": 10,
             "steps": 8,
-            "l2_norm_clip": 1.0,
             **settings,
         }
         if "budget" not in settings:

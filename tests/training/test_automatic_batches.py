@@ -9,7 +9,6 @@ from tensorflow import keras
 
 from tests.each import each
 from tfdpnorm import memory
-from tfdpnorm.keras_compat.variables import trainable_variables
 from tfdpnorm.training import automatic_batches
 from tfdpnorm.training.automatic_batches import most_by_growing, most_by_halving
 
@@ -47,10 +46,6 @@ def test_rows_at_once_are_at_most_those_of_an_update():
     assert most_by_growing(trial, 1_000.0, 40) == 40 and rows == [1, 8, 40]
 
 
-def test_memory_that_does_not_grow_is_enough_for_all():
-    assert most_by_growing(lambda n: 20.0, 100.0, 1_000) == 1_000
-
-
 def test_slower_growth_with_more_rows_is_not_overestimated():
     """Blocks and chunks of rows have sizes that more rows do not change."""
 
@@ -62,12 +57,11 @@ def test_slower_growth_with_more_rows_is_not_overestimated():
 
 
 def test_one_row_has_to_fit():
-    expected = "too little memory for .* single row: one takes 300 MB, and 200 MB are"
-    with pytest.raises(ValueError, match=expected):
+    with pytest.raises(ValueError, match="300 MB, and 200 MB"):
         most_by_growing(lambda n: 300.0, 200.0, 8)
-    with pytest.raises(ValueError, match="one takes 300 MB, and 0 MB are left. Use a smaller"):
+    with pytest.raises(ValueError, match="300 MB, and 0 MB"):
         most_by_growing(lambda n: 300.0, -200.0, 8)
-    with pytest.raises(ValueError, match="a single row: the GPU has none left for one"):
+    with pytest.raises(ValueError, match="single row"):
         most_by_halving(lambda n: False, 100)
 
 
@@ -229,30 +223,6 @@ def test_trials_leave_the_model_as_it_was(private, left):
     assert np.array_equal(np.random.get_state()[1], numpy)
 
 
-@pytest.mark.slow  # of a process as large as that of all tests, Linux may take pages meanwhile
-@needs_peak
-def test_a_trial_measures_what_the_rows_take(private):
-    """One gradient of a matrix for each row, all there at once."""
-    inputs = keras.Input((1_000,))
-    model = keras.Model(inputs, keras.layers.Dense(500, use_bias=False)(inputs))
-    made = private(model, engine="per_example")
-    trial = automatic_batches._Trial(model, parts_of(made), made.plan)
-    first, more = trial.megabytes(1), trial.megabytes(65)
-    (kernel,) = trainable_variables(model)
-    of_row = 4 * kernel.shape.num_elements() / 2**20
-    assert 64 * of_row <= more - first <= 5 * 64 * of_row
-
-
-@needs_peak
-def test_the_found_number_of_rows_trains(build, private, data, public, cross_entropy, left):
-    left(3_000.0)
-    settings = dict(physical_batch_size="auto", public_batch=public)
-    made = private(build("functional", "public_batch"), **settings)
-    made.compile("sgd", cross_entropy)
-    made.fit(*data, verbose=0)
-    assert made.ledger.updates == 8 and made.ledger.guarantee_holds
-
-
 # --- where it cannot be ---
 
 
@@ -262,29 +232,23 @@ def test_inputs_of_unknown_sizes_are_rejected(build, private, left, of_rows):
     steps = keras.Input((None, 2))
     pooled = keras.layers.GlobalAveragePooling1D()(keras.layers.Dense(4)(steps))
     for model in (unknown, keras.Model(steps, keras.layers.Dense(3)(pooled))):
-        with pytest.raises(ValueError, match="inputs of known sizes with physical_batch_size"):
+        with pytest.raises(ValueError, match="known sizes"):
             private(model, physical_batch_size="auto", **PLAN)
 
 
-def test_systems_that_do_not_say_are_rejected(build, private, monkeypatch):
-    monkeypatch.setattr(memory, "is_measurable", lambda: False)
-    with pytest.raises(ValueError, match="needs Linux or a GPU.* Pass a number"):
-        private(build(), physical_batch_size="auto", **PLAN)
-
-
-def test_several_processes_are_rejected():
+def test_other_words_systems_and_processes_are_rejected(build, private, monkeypatch):
+    for value in ("all", "", b"auto", ["auto"]):
+        with pytest.raises(ValueError, match="physical_batch_size"):
+            private(build(), physical_batch_size=value)
     several = types.SimpleNamespace(count=2, workers=object())
-    with pytest.raises(ValueError, match="a number as physical_batch_size in several processes"):
+    with pytest.raises(ValueError, match="several processes"):
         automatic_batches.automatic_rows(None, None, None, replicas=several, run_dir=None)
+    monkeypatch.setattr(memory, "is_measurable", lambda: False)
+    with pytest.raises(ValueError, match="Linux or a GPU"):
+        private(build(), physical_batch_size="auto", **PLAN)
 
 
 @pytest.mark.needs_tensorflow_privacy
 def test_engines_that_need_an_optimizer_are_rejected(build, private):
-    with pytest.raises(ValueError, match="a number .* with the engines of tensorflow-privacy"):
+    with pytest.raises(ValueError, match="engines of tensorflow-privacy"):
         private(build(), physical_batch_size="auto", engine="tfp_model")
-
-
-def test_another_word_is_rejected(build, private):
-    for value in ("all", "", b"auto", ["auto"]):
-        with pytest.raises(ValueError, match="an integer >= 1, got .*Or pass None or .auto"):
-            private(build(), physical_batch_size=value)

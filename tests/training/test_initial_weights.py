@@ -1,7 +1,6 @@
 """Initial weights that are not fresh are found by their constants, and the statement says so."""
 
 import numpy as np
-import pytest
 from tensorflow import keras
 
 import tfdpnorm
@@ -14,8 +13,6 @@ X = np.random.default_rng(0).normal(size=(40, 4)).astype("float32")
 Y = X.argmax(1)
 FRESH = {
     "lenet5": lambda: models.build("lenet5", "public_batch", num_classes=3),
-    "resnet9": lambda: models.build("resnet9", "group", num_classes=3),
-    "bilstm": lambda: models.build("bilstm", "layer", num_classes=3),
     "transformer": lambda: models.build("transformer", "layer", num_classes=3),
     "gru": lambda: keras.Sequential([keras.Input((3, 2)), keras.layers.GRU(4)]),
     "folded": lambda: tfdpnorm.convert_model(with_batch_norm(), "group").model,
@@ -37,24 +34,17 @@ def test_fresh_models_are_fresh(name):
     assert first_not_fresh(FRESH[name]()) is None
 
 
-@pytest.mark.parametrize("updates", [1, 5])
-def test_trained_ones_are_not(updates):
+def test_trained_ones_are_not():
     model = mlp()
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.SGD(0.5), loss)
-    model.fit(X, Y, batch_size=8, epochs=1, steps_per_epoch=updates, verbose=0)
+    model.fit(X, Y, batch_size=8, epochs=1, steps_per_epoch=1, verbose=0)
     assert first_not_fresh(model) == "the bias of 'hidden'"
 
 
 def test_a_bias_of_the_users_own_is_fresh():
     last = keras.layers.Dense(2, bias_initializer=keras.initializers.Constant(-2.0))
     assert first_not_fresh(keras.Sequential([keras.Input((4,)), last])) is None
-
-
-def test_attributes_that_are_no_weights_are_not_looked_at():
-    layer = keras.layers.Dense(2)
-    layer.gate, layer.gate_initializer = True, keras.initializers.Zeros()
-    assert first_not_fresh(keras.Sequential([keras.Input((4,)), layer])) is None
 
 
 def test_the_statement_says_so(tmp_path):

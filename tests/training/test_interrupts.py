@@ -46,15 +46,12 @@ def test_the_epsilon_that_is_spent(told):
     assert message.startswith("Interrupted after 2 of 6 updates. Epsilon ")
     assert float(re.search(r"Epsilon (\S+) is spent", message)[1]) >= private.ledger.epsilon() > 0
     assert "run_dir=" in message
+    assert told(after=0)[1] == []
 
 
 def test_how_to_resume(told, tmp_path):
     _, (message,) = told(run_dir=tmp_path / "run")
     assert f"RunDir('{tmp_path / 'run'}', resume=True)" in message
-
-
-def test_before_the_first_update(told):
-    assert told(after=0)[1] == []
 
 
 def test_no_epsilon_without_guarantee(told):

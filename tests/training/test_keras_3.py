@@ -20,9 +20,7 @@ LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
 def private(model, **settings):
-    settings = {"noise_multiplier": 1.0, "l2_norm_clip": 1.0, **settings}
-    settings = {"num_examples": N, "expected_batch_size": 10, "steps": STEPS, **settings}
-    return private_of(model, delta=1e-5, **settings)
+    return private_of(model, **{"steps": STEPS, **settings})
 
 
 def trained(model, x=X, y=Y, optimizer="sgd", loss=LOSS, compiled=None, **settings):
@@ -73,33 +71,6 @@ class Classifier(keras.Model):
         return self.head(x)
 
 
-class Attending(layers.Layer):
-    """A block of a transformer, as in Keras' examples."""
-
-    def __init__(self):
-        super().__init__()
-        self.attention, self.before = layers.MultiHeadAttention(2, 4), layers.LayerNormalization()
-        self.dense = keras.Sequential([layers.Dense(16, "gelu"), layers.Dense(8)])
-
-    def call(self, x):
-        x = x + self.attention(y := self.before(x), y)
-        return x + self.dense(x)
-
-
-class Patches(layers.Layer):
-    def call(self, images):
-        patches = ops.image.extract_patches(images, 4)
-        return ops.reshape(patches, (ops.shape(images)[0], -1, patches.shape[-1]))
-
-
-def vision_transformer():
-    inputs = keras.Input((8, 8, 3))
-    x = layers.Dense(8)(Patches()(inputs))
-    x = x + layers.Embedding(4, 8)(ops.arange(4))
-    x = layers.LayerNormalization()(Attending()(Attending()(x)))
-    return keras.Model(inputs, layers.Dense(3)(ops.mean(x, axis=1)))
-
-
 def encoder_of_text():
     tokens, mask = keras.Input((5,), dtype="int32"), keras.Input((5,), dtype="bool")
     x = layers.Embedding(20, 8)(tokens)
@@ -116,12 +87,9 @@ def low_rank():
     return model
 
 
-IMAGES = _RNG.normal(size=(N, 8, 8, 3)).astype(np.float32)
 TOKENS = [_RNG.integers(0, 20, (N, 5)).astype("int32"), np.ones((N, 5), bool)]
 MODELS = {
-    "mlp": (mlp, X),
     "keras.ops": (Classifier, X),
-    "vision transformer": (vision_transformer, IMAGES),
     "encoder of text": (encoder_of_text, TOKENS),
     "low rank": (low_rank, X),
 }
@@ -130,19 +98,17 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 def test_models_of_today_are_trained_with_the_guarantee(name):
     make, x = MODELS[name]
-    made = trained(make(), x)
+    model = make()
+
+    def kernels():
+        return [v.numpy() for v in model.non_trainable_variables if v.path.endswith("kernel")]
+
+    before = kernels()
+    made = trained(model, x)
     assert made.privacy_statement().startswith("1. Training satisfies (epsilon, delta)")
-
-
-def test_low_rank_updates_leave_the_kernels_alone():
-    model = low_rank()
-    before = [layer._kernel.numpy() for layer in model.layers if isinstance(layer, layers.Dense)]
-    rank = model.layers[0].lora_kernel_b.numpy()
-    trained(model)
-    after = [layer._kernel.numpy() for layer in model.layers if isinstance(layer, layers.Dense)]
-    for one, other in zip(before, after, strict=True):
+    assert len(before) == (2 if name == "low rank" else 0)  # which low-rank updates leave alone
+    for one, other in zip(before, kernels(), strict=True):
         np.testing.assert_array_equal(one, other)
-    assert not np.array_equal(rank, model.layers[0].lora_kernel_b.numpy())
 
 
 def test_rows_of_quantised_layers_are_run_apart():
@@ -189,23 +155,9 @@ def test_accumulated_gradients_are_means_of_noisy_ones():
         np.testing.assert_allclose(end, start - rate * np.mean(gradients, 0), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "optimizer",
-    [
-        lambda: keras.optimizers.Muon(0.01),
-        lambda: keras.optimizers.Lamb(0.01, use_ema=True, ema_overwrite_frequency=2),
-        lambda: keras.optimizers.AdamW(0.01, gradient_accumulation_steps=2),
-    ],
-)
-def test_optimizers_of_keras_3(optimizer):
-    made = trained(mlp(), optimizer=optimizer())
+def test_optimizers_of_keras_3():
+    made = trained(mlp(), optimizer=keras.optimizers.Muon(0.01))
     assert all(np.all(np.isfinite(w)) for w in made.get_weights())
-
-
-def test_keras_decides_nothing_about_xla():
-    made = private(mlp())
-    made.compile("sgd", LOSS, jit_compile="auto")
-    assert made.jit_compile is False
 
 
 def test_shapes_are_known_without_drawing_a_batch():

@@ -6,6 +6,7 @@ import scipy.sparse
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tfdpnorm.data.arrays import row_bytes
 from tfdpnorm.keras_compat.variables import KERAS_3
 from tfdpnorm.privacy.caveats import caveat
@@ -59,21 +60,13 @@ def as_keras(model, *data, **options):
 
 TARGETS = {"one": NUMBERS, "two": LABELS}
 FORMS = {
-    "list": ([NUMBERS, LABELS], ["mse", CE(True)], None),
-    "tuple": ((NUMBERS, LABELS), ["mse", CE(True)], [1.0, 2.0]),
     "dict": (TARGETS, {"one": "mse", "two": CE(True)}, {"two": 0.5}),
     "loss_none": ([NUMBERS, LABELS], ["mse", None], None),
-    "first_none": ([NUMBERS, LABELS], [None, CE(True)], None),
-    "dict_of_one_loss": (TARGETS, {"two": CE(True)}, None),
 }
 # Plain Keras 3 wants these written out.
-IN_FULL = {
-    "dict": {"loss_weights": {"one": 1.0, "two": 0.5}},
-    "dict_of_one_loss": {"loss": {"one": None, "two": CE(True)}},
-}
+IN_FULL = {"dict": {"loss_weights": {"one": 1.0, "two": 0.5}}}
 
 
-@pytest.mark.quick_cases("loss_none", "dict")
 @pytest.mark.parametrize("name", FORMS)
 def test_targets_and_losses_by_output_train_as_keras_does(name, fitted):
     y, loss, weights = FORMS[name]
@@ -89,62 +82,22 @@ def test_targets_of_an_output_without_a_loss_may_be_left_out(fitted):
     assert trained.ledger.updates == 1
 
 
-def test_missing_losses_are_rejected(fitted):
-    with pytest.raises(ValueError, match="Expected a loss for at least one output"):
-        fitted(two_outputs(), X, [NUMBERS, LABELS], loss=[None, None])
-
-
-def test_another_name_than_an_output_s_is_rejected(private):
-    trained = private(two_outputs())
-    trained.compile("sgd", {"none": "mse"})
-    with pytest.raises(ValueError, match=r"names of the model's outputs, \['one', 'two'\]"):
-        trained.fit(X, TARGETS, verbose=0)
-    assert trained.ledger.updates == 0
+def test_losses_that_fit_no_output_are_rejected(fitted):
+    for y, loss, words in (
+        ([NUMBERS, LABELS], [None, None], "at least one output"),
+        (TARGETS, {"none": "mse"}, r"outputs, \['one', 'two'\]"),
+        ([NUMBERS, LABELS], ["mse"], "got 1, 2 and 2"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            fitted(two_outputs(), X, y, loss=loss)
 
 
 def test_several_inputs_in_a_list(fitted):
     inputs = [keras.Input((5,)), keras.Input((2,))]
     model = keras.Model(inputs, layers.Dense(1)(layers.Concatenate()(inputs)))
     assert fitted(model, [X, X[:, :2]], NUMBERS).ledger.updates == 1
-    with pytest.raises(ValueError, match="Expected x to hold 2 array.* got 1"):
+    with pytest.raises(ValueError, match="2 array.* got 1"):
         fitted(model, X, NUMBERS)
-
-
-def test_texts_for_numbers_are_rejected(fitted):
-    with pytest.raises(TypeError, match="^Expected numbers for input .* got texts.*hash_tokens"):
-        fitted(one_output(), np.array([["a"] * 5] * N), NUMBERS)
-
-
-@pytest.mark.slow
-def test_texts_for_layers_that_look_them_up(fitted, private):
-    texts = np.array(["red", "green", "blue", "grün"] * 10)[:, np.newaxis]
-    lookup = layers.StringLookup(vocabulary=["red", "green", "grün"], output_mode="one_hot")
-    inputs = keras.Input((1,), dtype="string")
-    for given in (texts, texts.astype(object), tf.constant(texts), np.char.encode(texts, "utf-8")):
-        model = keras.Model(inputs, layers.Dense(1, kernel_initializer="zeros")(lookup(inputs)))
-        weights = fitted(model, given, NUMBERS).get_weights()
-        np.testing.assert_array_equal(weights[0] != 0, [[True]] * 4)
-
-
-@pytest.mark.parametrize("engine", [None, "book_keeping", "per_example"])
-def test_words_are_split_before_the_model(engine, private):
-    layer = layers.TextVectorization(vocabulary=["a", "b"], output_sequence_length=3, name="words")
-    inputs = keras.Input((), dtype="string")
-    x = layers.Flatten()(layers.Embedding(4, 2)(layer(inputs)))
-    with pytest.raises(ValueError, match="^The model contains TextVectorization 'words'") as caught:
-        private(keras.Model(inputs, layers.Dense(1)(x)), engine=engine, validate=True)
-    assert "x = layer(texts).numpy()" in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_the_remedy_for_words_helps(fitted):
-    layer = layers.TextVectorization(vocabulary=["a", "b"], output_sequence_length=3)
-    texts = np.array(["a b", "b a a c", "", "b"] * 10)
-    model = keras.Sequential([keras.Input((3,), dtype="int64"), layers.Embedding(4, 2)])
-    model.add(layers.Flatten())
-    model.add(layers.Dense(1))
-    trained = fitted(model, layer(texts).numpy(), NUMBERS)
-    served = keras.Sequential([layer, trained.servable()])
-    assert served(tf.constant(texts)).shape == (N, 1)
 
 
 REFUSED = {
@@ -154,27 +107,22 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@each("name", REFUSED)
 def test_ragged_and_sparse_rows_are_rejected_with_what_to_do(name, fitted):
     data, remedy = REFUSED[name]
-    with pytest.raises(TypeError, match=f"^Expected x to be a dense array.*{remedy}"):
+    with pytest.raises(TypeError, match=remedy):
         fitted(one_output(), data, NUMBERS)
 
 
-def test_texts_are_no_targets(fitted):
-    with pytest.raises(TypeError, match="Expected labels as numbers in y, .*Map the class names"):
-        fitted(one_output(), X, np.array(["a"] * N))
-
-
-@pytest.mark.parametrize("weights", [{"one": np.ones(N)}, [np.ones(N), np.ones(N)]])
+@each("weights", [{"one": np.ones(N)}, [np.ones(N), np.ones(N)]])
 def test_weights_by_output_are_rejected_with_what_to_do(weights, fitted):
-    with pytest.raises(ValueError, match="got weights by output.*loss_weights"):
+    with pytest.raises(ValueError, match="loss_weights"):
         fitted(two_outputs(), X, [NUMBERS, NUMBERS], sample_weight=weights)
 
 
 def test_batch_size_is_the_expected_lot_size(fitted):
     assert fitted(one_output(), X, NUMBERS, batch_size=N).ledger.updates == 1
-    with pytest.raises(ValueError, match="^Expected batch_size=40, the expected_batch_size .* 8"):
+    with pytest.raises(ValueError, match="batch_size=40.* 8"):
         fitted(one_output(), X, NUMBERS, batch_size=8)
 
 
@@ -218,7 +166,7 @@ def test_a_sequence_that_changes_voids_the_guarantee(private):
     assert not trained.ledger.guarantee_holds
 
 
-@pytest.mark.parametrize("count", [0, 3, 5])
+@each("count", [0, 3, 5])
 def test_a_sequence_of_other_rows_than_planned_is_named(private, count):
     class Some(Batches):
         def __len__(self):
@@ -229,9 +177,7 @@ def test_a_sequence_of_other_rows_than_planned_is_named(private, count):
 
     trained = private(one_output(), steps=4)
     trained.compile("sgd", "mse")
-    with pytest.raises(
-        ValueError, match=f"the 40 rows of the plan, got {10 * count}. If it leaves"
-    ):
+    with pytest.raises(ValueError, match=f"40 rows.*got {10 * count}"):
         trained.fit(Some(), epochs=1, verbose=0)
     assert trained.ledger.updates == 0 and trained.ledger.guarantee_holds
 
@@ -243,9 +189,7 @@ def test_a_sequence_of_rows_of_several_shapes_is_named(private):
 
     trained = private(one_output(), steps=4)
     trained.compile("sgd", "mse")
-    with pytest.raises(
-        ValueError, match="items of Ragged that differ only in their number of rows"
-    ):
+    with pytest.raises(ValueError, match="items of Ragged"):
         trained.fit(Ragged(), epochs=1, verbose=0)
 
 
@@ -257,40 +201,17 @@ def test_texts_are_compared_by_what_they_say():
         one, other, again = row_bytes(array, array.dtype)
         assert one == again != other
         assert [one, other, again] == list(row_bytes(as_text, as_text.dtype))
-    with pytest.raises(TypeError, match="Expected texts to compare with texts, got a int"):
+    with pytest.raises(TypeError, match="got a int"):
         list(row_bytes(np.array([1, "a"], object), np.dtype(object)))
 
 
-def with_a_dict_of_outputs():
-    """Its keys are not the names of the layers, whose order is another one."""
-    keras.utils.set_random_seed(1)
-    inputs = keras.Input((5,))
-    first, second = layers.Dense(3, name="z")(inputs), layers.Dense(1, name="y")(inputs)
-    return keras.Model(inputs, {"a": first, "b": second})
-
-
-@pytest.mark.slow
-def test_a_dict_of_outputs_goes_by_its_own_keys(fitted):
-    targets = {"b": NUMBERS, "a": LABELS}
-    options = {"loss": {"a": CE(from_logits=True), "b": "mae"}, "loss_weights": {"b": 0.3}}
-    made = fitted(with_a_dict_of_outputs(), X, targets, **options)
-    options["loss_weights"]["a"] = 1.0  # Plain Keras 3 wants them all.
-    expected = as_keras(with_a_dict_of_outputs(), X, targets, **options)
-    for one, other in zip(made.model.get_weights(), expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.quick_cases("True")
-@pytest.mark.parametrize("frozen", [True, False])
-def test_layers_frozen_or_thawed_after_compile_are_named(private, frozen):
+def test_layers_thawed_after_compile_are_named(private):
     model = keras.Sequential([keras.Input((5,)), layers.Dense(2, name="inner"), layers.Dense(1)])
-    model.layers[0].trainable = frozen
+    model.layers[0].trainable = False
     trained = private(model)
     trained.compile("sgd", "mse")
-    model.layers[0].trainable = not frozen
-    with pytest.raises(
-        ValueError, match="changed after compile.*: '.*inner/kernel:0', '.*inner/bias:0'"
-    ):
+    model.layers[0].trainable = True
+    with pytest.raises(ValueError, match="compile.*inner/kernel:0', '.*inner/bias:0'"):
         trained.fit(X, NUMBERS, verbose=0)
     assert trained.ledger.updates == 0
     trained.compile("sgd", "mse")

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from tests.each import each
 from tfdpnorm import Clipping, PrivacyBudget, PublicBatch, RunDir, make_plan, make_private
 from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.gradients.clipping import FLOAT16_LOSS_SCALE
@@ -38,11 +39,11 @@ def test_the_norm_is_that_of_the_plan(build, plan):
     clipping = make_private(build(), plan(), clipping=same)._update.clipping
     assert (clipping.grouping, clipping.function) == ("per_layer", "automatic")
     assert clipping.loss_scale == 8.0
-    with pytest.raises(ValueError, match="with the plan's 0.7, got 0.8. The noise is scaled"):
+    with pytest.raises(ValueError, match="0.7, got 0.8"):
         make_private(build(), plan(), clipping=Clipping(0.8))
 
 
-@pytest.mark.parametrize(("policy", "scale"), [("float32", 1.0), ("mixed_float16", None)])
+@each("policy, scale", [("float32", 1.0), ("mixed_float16", None)])
 def test_the_loss_scale_is_that_of_the_precision(build, plan, set_policy, policy, scale):
     set_policy(policy)
     scale = FLOAT16_LOSS_SCALE if scale is None else scale
@@ -66,14 +67,8 @@ def test_the_plan_learns_what_only_the_model_can_tell(build, plan):
     assert given.statistics_queries == 0 and given.gradient_noise_multiplier == 1.0
 
 
-def test_queries_that_the_model_has_not_cost_nothing(build, plan):
-    given = plan(statistics_queries=4, statistics_budget_share=0.5)
-    with pytest.raises(ValueError, match="Expected a plan without statistics_budget_share"):
-        make_private(build(), given)
-
-
-@pytest.mark.parametrize(
-    ("noise_multiplier", "pull_back", "shrinks"),
+@each(
+    "noise_multiplier, pull_back, shrinks",
     [
         (100.0, "auto", True),
         (0.1, "auto", False),
@@ -87,18 +82,15 @@ def test_the_pull_back_is_shrunk_where_there_is_little_signal(
 ):
     settings = plan(noise_multiplier=noise_multiplier)
     rows = PublicBatch(public, pull_back=pull_back)
-    private = make_private(build(norm="public_batch"), settings, public_batch=rows)
-    assert private._streams.shrinks is shrinks
-
-
-@pytest.mark.parametrize(("signal", "shrinks"), [(6.9, True), (7.1, False)])
-def test_the_signal_below_which_the_pull_back_is_shrunk(build, plan, public, signal, shrinks):
-    """The figures of docs/which_normalisation.md lie on both sides of 7."""
     model = build(norm="public_batch")
-    of_unit_noise = signal_to_noise(model, plan(noise_multiplier=1.0))
-    settings = plan(noise_multiplier=of_unit_noise / signal)
-    private = make_private(model, settings, public_batch=PublicBatch(public))
+    private = make_private(model, settings, public_batch=rows)
     assert private._streams.shrinks is shrinks
+    if pull_back == "auto" and shrinks:
+        # The figures of docs/which_normalisation.md lie on both sides of 7.
+        of_unit_noise = signal_to_noise(model, plan(noise_multiplier=1.0))
+        for signal, is_little in ((6.9, True), (7.1, False)):
+            settings = plan(noise_multiplier=of_unit_noise / signal)
+            assert make_private(model, settings, public_batch=rows)._streams.shrinks is is_little
 
 
 def test_rows_and_paths_may_be_bare(build, plan, public, tmp_path):
@@ -107,34 +99,20 @@ def test_rows_and_paths_may_be_bare(build, plan, public, tmp_path):
     first = make_private(build(), plan(), run_dir=tmp_path / "run")
     first.ledger.close()
     assert (tmp_path / "run" / "ledger.jsonl").exists()
-    with pytest.raises(ValueError, match=r"RunDir\(path, resume=True\)"):
+    with pytest.raises(ValueError, match="resume=True"):
         make_private(build(), plan(), run_dir=tmp_path / "run")
     make_private(build(), plan(), run_dir=RunDir(tmp_path / "run", resume=True)).ledger.close()
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"clipping": "per_layer"}, r"clipping .*Clipping\(grouping="),
-        ({"clipping": 1.0}, r"clipping .*Clipping\(grouping="),
-        ({"views": 4}, r"views .*Views\(layer, multiplicity=4\)"),
-    ],
-    ids=range(3),
-)
-def test_other_things_than_values_are_rejected(settings, message, build, plan):
-    with pytest.raises(ValueError, match=f"Expected {message}"):
-        make_private(build(), plan(), **settings)
-
-
-def test_other_things_than_a_plan_are_rejected(build, plan):
-    with pytest.raises(ValueError, match="Expected plan .*Make one: tfdpnorm.make_plan"):
+def test_other_things_than_values_are_rejected(build, plan):
+    for settings in ({"clipping": "per_layer"}, {"clipping": 1.0}, {"views": 4}):
+        with pytest.raises(ValueError, match=f"Expected {next(iter(settings))}"):
+            make_private(build(), plan(), **settings)
+    with pytest.raises(ValueError, match="make_plan"):
         make_private(build(), {"num_examples": 40})
-    with pytest.raises(ValueError, match='Expected a plan with sampling="poisson"'):
+    with pytest.raises(ValueError, match="sampling"):
         make_private(build(), plan(sampling="shuffled"))
-
-
-def test_a_path_needs_a_conversion_or_loading(plan):
-    with pytest.raises(ValueError, match="got a path, 'bn.keras'. Pass what tfdpnorm.convert"):
+    with pytest.raises(ValueError, match="got a path, 'bn.keras'"):
         make_private("bn.keras", plan())
 
 
@@ -159,8 +137,7 @@ def test_a_second_phase_counts_the_first(build, plan, data, cross_entropy, tmp_p
     assert second.ledger.run_id in foreign or "epsilon" in foreign
 
 
-@pytest.mark.parametrize("call", ["make_private(model, plan)", "convert_model(model)"])
-def test_switched_off_eager_execution_is_named(call, tmp_path):
+def test_switched_off_eager_execution_is_named():
     """In a process of its own: it cannot be switched on again."""
     lines = [
         "import tensorflow as tf",
@@ -169,7 +146,7 @@ def test_switched_off_eager_execution_is_named(call, tmp_path):
         "model = tf.keras.Sequential([tf.keras.Input((5,)), tf.keras.layers.Dense(3)])",
         "plan = make_plan(num_examples=40, expected_batch_size=10, steps=8, l2_norm_clip=1.0,",
         "                 noise_multiplier=1.0, delta=1e-5)",
-        call,
+        "make_private(model, plan)",
     ]
     done = subprocess.run(
         [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, timeout=120
@@ -197,12 +174,14 @@ def test_declarations_are_in_the_statement(build, plan, tmp_path):
     assert "most_rows_per_person" not in make_private(build(), plan()).ledger.settings
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"most_rows_per_person": 0}, {"most_rows_per_person": 2.0}, {"declaration": "Jane"}]
-)
-def test_bad_declarations_are_rejected_before_the_folder_is_made(build, plan, tmp_path, wrong):
-    with pytest.raises(ValueError, match=f"Expected {next(iter(wrong))} to be"):
-        make_private(build(), plan(), run_dir=tmp_path / "run", **wrong)
+def test_bad_declarations_are_rejected_before_the_folder_is_made(build, plan, tmp_path):
+    for name, value in (
+        ("most_rows_per_person", 0),
+        ("most_rows_per_person", 2.0),
+        ("declaration", "Jane"),
+    ):
+        with pytest.raises(ValueError, match=name):
+            make_private(build(), plan(), run_dir=tmp_path / "run", **{name: value})
     assert not (tmp_path / "run").exists()
 
 

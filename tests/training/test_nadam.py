@@ -1,10 +1,10 @@
 """NAdam takes the steps of torch.optim.NAdam, in a graph and after a checkpoint."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tfdpnorm.keras_compat.training import apply_gradients
 from tfdpnorm.training import NAdam
 
@@ -27,7 +27,7 @@ def model():
     return keras.Sequential([keras.Input((3,)), keras.layers.Dense(2), keras.layers.Dense(4)])
 
 
-@pytest.mark.parametrize("settings", [{}, {"beta_1": 0.8, "momentum_decay": 0.5, "epsilon": 1e-3}])
+@each("settings", [{}, {"beta_1": 0.8, "momentum_decay": 0.5, "epsilon": 1e-3}])
 def test_the_steps_are_those_of_pytorch(settings):
     network, optimizer = model(), NAdam(1e-2, **settings)
     optimizer = NAdam.from_config(optimizer.get_config())
@@ -35,8 +35,8 @@ def test_the_steps_are_those_of_pytorch(settings):
     gradients = [rng.normal(size=(60, *w.shape)).astype(np.float32) for w in begun]
 
     @tf.function
-    def step(*each):
-        apply_gradients(optimizer, list(each), network.trainable_variables)
+    def step(*given):
+        apply_gradients(optimizer, list(given), network.trainable_variables)
 
     for t in range(60):
         step(*(tf.constant(g[t]) for g in gradients))

@@ -10,7 +10,7 @@ from tensorflow import keras
 from tests.private_of import private_of
 from tfdpnorm.errors import PrivacyWarning
 from tfdpnorm.privacy import Declaration, read_ledger
-from tfdpnorm.training import PrivateValidation, WeightAverage, weights_digest
+from tfdpnorm.training import WeightAverage, weights_digest
 
 ELSEWHERE = "Weights of "
 
@@ -47,8 +47,7 @@ def plain(build, data, cross_entropy):
 
 
 def made(model, **settings):
-    settings = {"num_examples": 40, "expected_batch_size": 10, "steps": 8, **settings}
-    return private_of(model, l2_norm_clip=1.0, noise_multiplier=1.0, delta=1e-5, **settings)
+    return private_of(model, steps=8, **settings)
 
 
 def others(private):
@@ -57,22 +56,12 @@ def others(private):
 
 REPLACE = {
     "load_weights": lambda private, path: private.load_weights(path),
-    "of the model": lambda private, path: private.model.load_weights(path),
-    "set_weights": lambda private, path: private.set_weights(others(private)),
-    "model.set_weights": lambda private, path: private.model.set_weights(others(private)),
     "assign": lambda private, path: private.model.weights[0].assign_add(
         np.ones((5, 4), np.float32)
     ),
 }
 
 
-def test_metadata_of_replaced_weights(trained):
-    private = trained(epochs=0)
-    private.model.set_weights(others(private))
-    assert "weights_replaced" in str(private.privacy_metadata())
-
-
-@pytest.mark.slow_cases("of the model", "set_weights", "model.set_weights")
 @pytest.mark.parametrize("how", REPLACE)
 def test_weights_that_are_put_in_before_training(trained, plain, data, tmp_path, how):
     path = str(tmp_path / "plain.weights.h5")
@@ -97,6 +86,7 @@ def test_weights_that_are_put_in_between_two_fits(trained, data):
     private = trained()
     assert ELSEWHERE not in statement(private)
     private.model.set_weights(others(private))
+    assert "weights_replaced" in str(private.privacy_metadata())
     private.fit(*data, verbose=0)
     assert "after update 4, the weights of this run were replaced" in statement(private)
     assert statement(private).count(ELSEWHERE) == 1
@@ -175,16 +165,6 @@ def test_weights_of_another_run_are_known_when_fit_builds(data, cross_entropy, t
     assert "another private model had trained them" in statement(second)
 
 
-def test_layers_that_are_frozen_after_fit_has_built_them(data, cross_entropy):
-    model = Unbuilt()
-    private = made(model)
-    private.compile("sgd", cross_entropy)
-    private.fit(*data, verbose=0, epochs=1)
-    model.first.trainable = False
-    with pytest.raises(ValueError, match="compile"):
-        private.fit(*data, verbose=0, epochs=1)
-
-
 def test_averages_vouch_for_no_other_weights(trained):
     average = WeightAverage(0.5)
     private = trained(callbacks=[average])
@@ -208,81 +188,8 @@ def test_one_fit_at_a_time(trained, data):
     again = keras.callbacks.LambdaCallback(
         on_epoch_begin=lambda *_: private.fit(*data, verbose=0, epochs=1)
     )
-    with pytest.raises(ValueError, match="fit.. is already running"):
+    with pytest.raises(ValueError, match="already running"):
         private.fit(*data, verbose=0, epochs=1, callbacks=[again])
-
-
-@pytest.mark.slow
-def test_weights_that_are_put_in_when_the_ledger_is_closed(trained, tmp_path):
-    private = trained(epochs=0, run_dir=tmp_path)
-    private.ledger.close()
-    private.model.set_weights(others(private))
-    assert ELSEWHERE in statement(private)
-
-
-@pytest.mark.slow
-def test_weights_of_the_run_are_no_others(trained, data, public, tmp_path):
-    """Those that callbacks put back, averages, and those that the run saved itself."""
-    path = str(tmp_path / "{epoch}.weights.h5")
-    average = WeightAverage(0.5)
-    callbacks = [
-        average,
-        PrivateValidation(
-            data[0] + 1, data[1], noise_multiplier=9.0, queries=8, name="private_val_a"
-        ),
-        keras.callbacks.EarlyStopping(
-            "private_val_a", patience=0, restore_best_weights=True, mode="min"
-        ),
-        keras.callbacks.ModelCheckpoint(path, save_weights_only=True),
-    ]
-    private = trained("public_batch", public, callbacks)
-    private.fit(*data, verbose=0, epochs=1, callbacks=callbacks)
-    with average.applied():
-        assert ELSEWHERE not in statement(private)
-        private.save_weights(str(tmp_path / "average.weights.h5"))
-    private.evaluate(*data, verbose=0)
-    private.save(tmp_path / "model.keras")
-    private.refresh_public_statistics()
-    assert ELSEWHERE not in statement(private)
-    for saved in (path.format(epoch=1), str(tmp_path / "average.weights.h5")):
-        private.load_weights(saved)
-        assert ELSEWHERE not in statement(private)
-    private.load_weights(str(tmp_path / "average.weights.h5"))
-    private.set_weights(private.get_weights())
-    assert ELSEWHERE not in statement(private)
-
-
-@pytest.mark.slow
-def test_weights_that_a_callback_loads_through_the_private_model(trained, plain, tmp_path):
-    plain.save_weights(str(tmp_path / "plain.weights.h5"))
-    load = keras.callbacks.LambdaCallback(
-        on_epoch_begin=lambda *_: private.load_weights(str(tmp_path / "plain.weights.h5"))
-    )
-    private = trained(epochs=0)
-    private.compile("sgd", private._per_example_loss._loss)
-    private.fit(np.zeros((40, 5), np.float32), np.zeros(40, int), verbose=0, callbacks=[load])
-    assert ELSEWHERE in statement(private)
-
-
-@pytest.mark.slow
-def test_a_resumed_run_has_its_own_weights(trained, tmp_path):
-    private = trained(run_dir=tmp_path)
-    private.ledger.close()
-    again = trained(run_dir=tmp_path, resume=True, epochs=0)
-    assert ELSEWHERE not in statement(again)
-    again.restore_run()
-    assert ELSEWHERE not in statement(again)
-
-
-@pytest.mark.slow
-def test_a_model_that_is_built_by_fit_begins_there(private, data, cross_entropy):
-    trained = private(keras.Sequential([keras.layers.Dense(3)]))
-    trained.compile("sgd", cross_entropy)
-    assert "epsilon = 0" in statement(trained)
-    trained.fit(*data, verbose=0, epochs=1)
-    assert ELSEWHERE not in statement(trained)
-    trained.model.set_weights(others(trained))
-    assert ELSEWHERE in statement(trained)
 
 
 class TestAtTheStart:
@@ -295,7 +202,7 @@ class TestAtTheStart:
         assert "its optimizer had made 2 steps" in statement(private(within))
 
     def test_it_is_said_before_the_training_unless_it_was_declared(self, plain):
-        with pytest.warns(PrivacyWarning, match="had made 2 steps.* If that training used no"):
+        with pytest.warns(PrivacyWarning, match="had made 2 steps"):
             made(plain)
         with warnings.catch_warnings():
             warnings.simplefilter("error", PrivacyWarning)
@@ -310,22 +217,16 @@ class TestAtTheStart:
         part.build((None, 5))
         assert "another private model had trained them" in statement(private(part))
 
-    @pytest.mark.parametrize("how", ["clone", "deepcopy", "weights", "file"])
-    def test_a_copy_of_what_another_private_model_trained(self, trained, build, how, tmp_path):
+    def test_a_copy_of_what_another_private_model_trained(self, trained, build, tmp_path):
         first = trained()
         first.save(tmp_path / "first.keras")
         first.save_weights(str(tmp_path / "first.weights.h5"))
-        if how == "clone":
-            model = keras.models.clone_model(first.model)
-            model.set_weights(first.get_weights())
-        elif how == "deepcopy":
-            model = copy.deepcopy(first.model)
-        elif how == "weights":
-            model = build()
-            model.load_weights(str(tmp_path / "first.weights.h5"))
-        else:
-            model = keras.models.load_model(tmp_path / "first.keras")
-        assert "another private model had trained them" in statement(made(model))
+        clone, loaded = keras.models.clone_model(first.model), build()
+        clone.set_weights(first.get_weights())
+        loaded.load_weights(str(tmp_path / "first.weights.h5"))
+        of_file = keras.models.load_model(tmp_path / "first.keras")
+        for model in (clone, copy.deepcopy(first.model), loaded, of_file):
+            assert "another private model had trained them" in statement(made(model))
         assert ELSEWHERE not in statement(first) and ELSEWHERE not in statement(made(build()))
 
     def test_weights_that_training_left_alone_are_not_trained(self, data, cross_entropy):
@@ -351,15 +252,12 @@ class TestAtTheStart:
         private.model.trainable = False
         assert private.privacy_metadata() == before and before["origins"][0]["weights"]
 
-    @pytest.mark.parametrize("how", ["fit", "set_weights", "private"])
+    @pytest.mark.parametrize("how", ["set_weights", "private"])
     def test_a_model_that_was_built_and_trained_before_fit(self, how, data, cross_entropy, plain):
         model = keras.Sequential([keras.layers.Dense(4), keras.layers.Dense(3)])
         private = made(model)
         private.compile("sgd", cross_entropy)
-        if how == "fit":
-            model.compile("adam", cross_entropy)
-            model.fit(*data, verbose=0)
-        elif how == "private":
+        if how == "private":
             other = made(model)
             other.compile("sgd", cross_entropy)
             other.fit(*data, epochs=1, verbose=0)
@@ -380,14 +278,12 @@ class TestAtTheStart:
         first = trained()
         outer = keras.Sequential([first])
         for model in (first, outer):
-            with pytest.raises(ValueError, match="Pass private.model, and add the epsilons"):
+            with pytest.raises(ValueError, match="private.model"):
                 made(model)
 
 
-@pytest.mark.parametrize("norm", ["none", "public_batch"])
-def test_a_statement_names_weights_that_the_saved_model_has(trained, data, tmp_path, norm):
-    public = None if norm == "none" else data[0][:6] + 9
-    private = trained(norm=norm, public=public)
+def test_a_statement_names_weights_that_the_saved_model_has(trained, data, tmp_path):
+    private = trained(norm="public_batch", public=data[0][:6] + 9)
     digest = weights_digest(private.model)
     assert f"weights with the SHA-256 {digest}; " in private.privacy_statement()
     private.save(tmp_path / "model.keras")

@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tfdpnorm.keras_compat.variables import KERAS_3
 from tfdpnorm.privacy import metadata
 from tfdpnorm.training.public_rows_model import PublicRowsModel
@@ -22,14 +23,10 @@ LOAD = """
 import sys
 import numpy as np
 from tensorflow import keras
-if sys.argv[1] == "layers":
-    import tfdpnorm.layers
-elif sys.argv[1] == "training":
-    import tfdpnorm.training
-x = np.load(sys.argv[2])
-outputs = [keras.models.load_model(path).predict(x, verbose=0) for path in sys.argv[4:]]
-assert sys.argv[1] != "nothing" or "tfdpnorm" not in sys.modules
-np.save(sys.argv[3], outputs)
+import tfdpnorm.layers
+x = np.load(sys.argv[1])
+outputs = [keras.models.load_model(path).predict(x, verbose=0) for path in sys.argv[3:]]
+np.save(sys.argv[2], outputs)
 """
 
 
@@ -37,10 +34,10 @@ np.save(sys.argv[3], outputs)
 def fresh(tmp_path):
     """Returns a function that loads models in a new process, and gives their predictions."""
 
-    def predictions(imported, x, *paths):
+    def predictions(x, *paths):
         np.save(tmp_path / "x.npy", x)
         subprocess.run(
-            [sys.executable, "-c", LOAD, imported, tmp_path / "x.npy", tmp_path / "y.npy", *paths],
+            [sys.executable, "-c", LOAD, tmp_path / "x.npy", tmp_path / "y.npy", *paths],
             check=True,
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""},
@@ -65,28 +62,14 @@ def trained_with(build, private, data, public, cross_entropy):
 
 
 @pytest.mark.slow
-def test_stock_layers_load_without_this_library(trained_with, fresh, data, tmp_path):
-    trained = trained_with("group")
-    expected = trained.predict(data[0][:ROWS], verbose=0)
-    paths = [tmp_path / name for name in FILES]
-    for path in paths:
-        trained.save(path)
-    for loaded in fresh("nothing", data[0][:ROWS], *paths):
-        np.testing.assert_allclose(loaded, expected, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("statistics", ["public", "blend"])
-def test_public_statistics_load_with_the_layers_alone(
-    statistics, trained_with, fresh, data, tmp_path
-):
+def test_public_statistics_load_with_the_layers_alone(trained_with, fresh, data, tmp_path):
     checkpoint = keras.callbacks.ModelCheckpoint(str(tmp_path / "best.keras"))
-    trained = trained_with("public_batch", [checkpoint], statistics=statistics)
+    trained = trained_with("public_batch", [checkpoint], statistics="blend")
     expected = trained.predict(data[0][:ROWS], verbose=0)
     paths = [tmp_path / name for name in FILES]
     for path in paths:
         trained.save(path)
-    for loaded in fresh("layers", data[0][:ROWS], *paths, tmp_path / "best.keras"):
+    for loaded in fresh(data[0][:ROWS], *paths, tmp_path / "best.keras"):
         np.testing.assert_allclose(loaded, expected, rtol=1e-4, atol=1e-5)
     # The wrapped model has the moments, and needs no public rows.
     np.testing.assert_allclose(
@@ -94,43 +77,10 @@ def test_public_statistics_load_with_the_layers_alone(
     )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("statistics", ["example", "lot"])
-def test_modes_with_public_rows_at_inference_carry_them(
-    statistics, trained_with, fresh, data, public, tmp_path
-):
-    trained = trained_with("public_batch", statistics=statistics)
-    servable = trained.servable()
-    assert isinstance(servable, PublicRowsModel)
-    expected = trained.predict(data[0][:ROWS], verbose=0)
-    # Row i depends on itself and the public rows: {x_i} and they, through the model as it trains.
-    shifted = np.concatenate([data[0][:1], 100 + data[0][:4]])
-    np.testing.assert_allclose(
-        trained.predict(shifted, verbose=0)[0], expected[0], rtol=1e-5, atol=1e-6
-    )
-    np.testing.assert_allclose(servable.predict(data[0][:ROWS], verbose=0), expected, rtol=1e-5)
-    # HDF5 holds no subclassed model.
-    paths = [tmp_path / name for name in FILES if name != "model.h5"]
-    for path in paths:
-        trained.save(path)
-    for loaded in fresh("training", data[0][:ROWS], *paths):
-        np.testing.assert_allclose(loaded, expected, rtol=1e-4, atol=1e-5)
-
-
-OTHER_NAMES = pytest.mark.keras_2_only("files of weights end in .weights.h5")
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "model.weights.h5",
-        pytest.param("weights.h5", marks=[pytest.mark.slow, OTHER_NAMES]),
-        pytest.param("checkpoint", marks=[pytest.mark.slow, OTHER_NAMES]),
-    ],
-)
 def test_weights_are_those_of_the_wrapped_model(
-    name, trained_with, build, private, data, public, tmp_path
+    trained_with, build, private, data, public, tmp_path
 ):
+    name = "model.weights.h5"
     checkpoint = keras.callbacks.ModelCheckpoint(
         str(tmp_path / f"epoch_{{epoch}}_{name}"), save_weights_only=True
     )
@@ -151,22 +101,7 @@ def test_weights_are_those_of_the_wrapped_model(
     assert other.ledger.updates == 0
 
 
-@pytest.mark.slow
-def test_average_weights_save_with_their_own_moments(build, private, data, public, tmp_path):
-    from tfdpnorm.training import WeightAverage
-
-    trained = private(build(norm="public_batch"), public_batch=public, steps=3)
-    trained.compile(keras.optimizers.SGD(1.0), "mse")
-    average = WeightAverage(0.5)
-    trained.fit(data[0], data[0][:, :3], epochs=1, verbose=0, callbacks=[average])
-    with average.applied():
-        trained.save(tmp_path / "average.keras")
-        expected = trained.predict(data[0], verbose=0)
-    loaded = keras.models.load_model(tmp_path / "average.keras")
-    np.testing.assert_allclose(loaded.predict(data[0], verbose=0), expected, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("statistics", ["example", "lot"])
+@each("statistics", ["example", "lot"])
 def test_a_prediction_depends_on_no_row_beside_it(statistics, build, data, public):
     served = PublicRowsModel(build(norm="public_batch", statistics=statistics), public)
     alone = [served(data[0][row : row + 1]) for row in range(3)]

@@ -10,6 +10,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 import tfdpnorm
+from tests.each import each
 from tfdpnorm import Clipping, PrivacyBudget, PublicBatch, Views, make_private, models, suggest
 from tfdpnorm.training.checks.logits import confused_with_logits
 from tfdpnorm.training.suggested_rate import OPTIMIZERS, optimizer_at, suggested_rate
@@ -34,18 +35,26 @@ def loss():
 
 
 class TestThreeArguments:
-    @pytest.mark.parametrize("optimizer", [*OPTIMIZERS, None])
-    def test_suffice(self, data, optimizer):
+    def test_suffice(self, data):
         private = make_private(mlp("public_batch"), budget=BUDGET, num_examples=N, epochs=1)
-        named = {} if optimizer is None else {"optimizer": optimizer}
-        private.compile(loss=loss(), **named)
+        for name in OPTIMIZERS:
+            private.compile(name, loss())
+            config = private.optimizer.get_config()["learning_rate"]["config"]
+            rate = suggested_rate(private.model, private.plan, name)
+            assert config["initial_learning_rate"] == pytest.approx(rate)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of rates
+            private.compile("adagrad", loss())  # of Keras
+            assert float(private.optimizer.learning_rate) == pytest.approx(1e-3)
+            private.compile(keras.optimizers.SGD(1e-6), loss())
+            assert float(private.optimizer.learning_rate) == pytest.approx(1e-6)
+        private.compile(loss=loss())
         private.fit(*data, verbose=0)
         assert private.ledger.state.updates == private.plan.steps
         assert 0.98 * BUDGET.epsilon <= private.ledger.epsilon() <= BUDGET.epsilon
         assert private.ledger.guarantee_holds
-        name = optimizer or "rmsprop"
         schedule = private.optimizer.get_config()["learning_rate"]["config"]
-        rate = suggested_rate(private.model, private.plan, name)
+        rate = suggested_rate(private.model, private.plan, "rmsprop")
         assert schedule["initial_learning_rate"] == pytest.approx(rate)
 
     def test_given_settings_are_kept(self):
@@ -67,18 +76,6 @@ class TestThreeArguments:
         assert [suggestion.reasons[name] for name in given] == ["as given"] * 4
         assert "given" in str(suggestion)
 
-    def test_an_optimizer_that_is_an_object_keeps_its_rate(self, data):
-        private = make_private(mlp(), budget=BUDGET, num_examples=N, epochs=1)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            private.compile(keras.optimizers.SGD(1e-6), loss())
-        assert float(private.optimizer.learning_rate) == pytest.approx(1e-6)
-
-    def test_other_names_are_those_of_keras(self):
-        private = make_private(mlp(), budget=BUDGET, num_examples=N, epochs=1)
-        private.compile("adagrad", loss())
-        assert float(private.optimizer.learning_rate) == pytest.approx(1e-3)
-
     def test_settings_of_a_given_plan_are_not_suggested(self):
         plan = tfdpnorm.make_plan(
             num_examples=N, expected_batch_size=20, epochs=2, l2_norm_clip=1.0, budget=BUDGET
@@ -90,85 +87,46 @@ class TestThreeArguments:
         assert private.suggestion is None and plan.steps == 6
         assert float(private.optimizer.learning_rate) == pytest.approx(0.01)
 
-    def test_with_conversion_the_converted_model_counts(self):
-        inputs = keras.Input((4,))
-        hidden = keras.layers.BatchNormalization()(keras.layers.Dense(8)(inputs))
-        model = keras.Model(inputs, keras.layers.Dense(3)(hidden))
-        private = make_private(model, budget=BUDGET, num_examples=N, convert="public_batch")
-        assert private.suggestion.public_batch == "synthetic"
-
-    def test_persons_are_protected(self, data):
-        settings = {"budget": BUDGET, "num_examples": 20, "most_per_person": 3}
-        private = make_private(mlp(), epochs=1, **settings)
-        private.compile(loss=loss())
-        private.fit(*data, person=np.arange(N) % 20, verbose=0)
-        assert private.ledger.unit == "person" and private.ledger.epsilon() <= BUDGET.epsilon
-
     def test_ordinary_batch_normalization_is_rejected_with_a_way_that_works(self):
         inputs = keras.Input((4,))
         hidden = keras.layers.BatchNormalization()(keras.layers.Dense(8)(inputs))
         model = keras.Model(inputs, keras.layers.Dense(3)(hidden))
         settings = {"budget": BUDGET, "num_examples": N, "most_per_person": 3}
-        with pytest.raises(ValueError, match=r'make_private\(..., convert="public_batch"\)'):
+        with pytest.raises(ValueError, match='convert="public_batch"'):
             suggest(model, **settings)
         plan = suggest(mlp(), **settings).plan
-        with pytest.raises(ValueError, match='or public_batch="synthetic"'):
+        with pytest.raises(ValueError, match='public_batch="synthetic"'):
             make_private(model, plan, convert="public_batch")
         private = make_private(model, convert="public_batch", **settings)
         assert private.plan.most_per_person == 3
+        assert private.suggestion.public_batch == "synthetic"
         assert "persons, of 3 rows each; at most" in str(private.suggestion)
 
-    @pytest.mark.parametrize(
-        ("settings", "message"),
-        [
-            ({}, "budget and num_examples, or a plan, got none"),
+    def test_too_little_or_too_much_is_rejected(self):
+        both = {"budget": BUDGET, "num_examples": N}
+        plan = suggest(mlp(), **both)
+        assert make_private(mlp(), **plan.arguments).plan == plan.plan
+        for settings, words in (
+            ({}, "got none"),
             ({"budget": BUDGET}, r"got \['budget'\]"),
             ({"num_examples": N}, r"got \['num_examples'\]"),
-            ({"budget": 3.0, "num_examples": N}, "Expected budget"),
-        ],
-    )
-    def test_too_little_is_rejected(self, settings, message):
-        with pytest.raises((TypeError, ValueError), match=message):
-            make_private(mlp(), **settings)
-
-    def test_a_plan_beside_them_is_rejected(self):
-        plan = suggest(mlp(), budget=BUDGET, num_examples=N).plan
-        with pytest.raises(ValueError, match="a plan or num_examples and epochs, got both"):
-            make_private(mlp(), plan, num_examples=N, epochs=3)
-
-    def test_a_model_without_weights_is_rejected(self):
-        model = keras.Sequential([keras.layers.Dense(3)])
-        with pytest.raises(ValueError, match="The model has no weights yet"):
-            make_private(model, budget=BUDGET, num_examples=N)
-
-    def test_a_run_is_resumed(self, data, tmp_path):
-        def private(resume):
-            run_dir = tfdpnorm.RunDir(tmp_path / "run", resume=resume)
-            made = make_private(mlp(), budget=BUDGET, num_examples=N, epochs=4, run_dir=run_dir)
-            made.compile("sgd", loss())
-            return made
-
-        first = private(False)
-        first.fit(*data, epochs=1, verbose=0)
-        first.ledger.close()
-        second = private(True)
-        second.fit(*data, verbose=0)
-        assert second.ledger.state.resumes == 1 and second.ledger.epsilon() <= BUDGET.epsilon
+            ({"budget": 3.0, "num_examples": N}, "budget"),
+            ({"plan": plan.plan, "num_examples": N, "epochs": 3}, "got both"),
+        ):
+            with pytest.raises((TypeError, ValueError), match=words):
+                make_private(mlp(), **settings)
+        with pytest.raises(ValueError, match="no weights"):
+            make_private(keras.Sequential([keras.layers.Dense(3)]), **both)
 
 
 class TestSuggestion:
-    def test_its_arguments_make_the_same_model_private(self):
-        suggestion = suggest(mlp(), budget=BUDGET, num_examples=N)
-        private = make_private(mlp(), **suggestion.arguments)
-        assert private.plan == suggestion.plan
-
     def test_prints_a_line_and_a_reason_for_each_setting(self):
         suggestion = suggest(mlp("public_batch"), budget=BUDGET, num_examples=N)
         lines = str(suggestion).splitlines()
         assert len(lines) == len(suggestion.reasons)
         assert all(reason in str(suggestion) for reason in suggestion.reasons.values())
 
-    @pytest.mark.parametrize("norm", ["none", "layer"])
+    @each("norm", ["none", "layer"])
     def test_gradients_of_fresh_networks_are_above_the_clipping_norm(self, norm):
         keras.utils.set_random_seed(0)
         model = models.build("lenet5", norm, num_classes=10, input_shape=(16, 16, 1))
@@ -181,9 +139,7 @@ class TestSuggestion:
             norm_of_one = tf.linalg.global_norm(tape.gradient(value, model.trainable_variables))
             assert norm_of_one > suggestion.plan.l2_norm_clip
 
-    @pytest.mark.parametrize(
-        ("shape", "pixels"), [((64, 80, 3), 3), ((24, 24, 1), 1), ((16, 32, 1), None)]
-    )
+    @each("shape, pixels", [((64, 80, 3), 3), ((24, 24, 1), 1), ((16, 32, 1), None)])
     def test_images_of_a_size_are_shifted(self, shape, pixels):
         inputs = keras.Input(shape)
         model = keras.Model(inputs, keras.layers.Dense(2)(keras.layers.Flatten()(inputs)))
@@ -192,13 +148,10 @@ class TestSuggestion:
         if pixels:
             assert views.multiplicity == 1 and views.augmentations[0].padding == pixels
 
-    def test_images_are_not_shifted_away_from_their_masks(self):
+    def test_the_views_move_images_and_do_not_flip_them(self):
         inputs = keras.Input((32, 32, 3))
         model = keras.Model(inputs, keras.layers.Conv2D(2, 3, padding="same")(inputs))
-        suggestion = suggest(model, budget=BUDGET, num_examples=N)
-        assert suggestion.views is None and "masks" in suggestion.reasons["views"]
-
-    def test_the_views_move_images_and_do_not_flip_them(self):
+        assert suggest(model, budget=BUDGET, num_examples=N).views is None  # of masks
         inputs = keras.Input((28, 28, 1))
         model = keras.Model(inputs, keras.layers.Dense(2)(keras.layers.Flatten()(inputs)))
         views = suggest(model, budget=BUDGET, num_examples=N).views
@@ -245,7 +198,7 @@ class TestRate:
         stddev = self.PLAN.noise_multiplier * self.PLAN.l2_norm_clip / self.PLAN.expected_batch_size
         return tf.random.normal(tuple(shape), stddev=stddev)
 
-    @pytest.mark.parametrize("name", OPTIMIZERS)
+    @each("name", OPTIMIZERS)
     def test_the_noise_alone_moves_the_weights_as_the_rule_says(self, name):
         keras.utils.set_random_seed(0)
         moved, model = self.moved(name, self.noise)
@@ -256,7 +209,7 @@ class TestRate:
         assert 3 < signal < 200
         assert moved == pytest.approx(2 * math.sqrt(kernels), rel=0.35)
 
-    @pytest.mark.parametrize("normalised", [False, True])
+    @each("normalised", [False, True])
     def test_embeddings_count_if_something_is_normalised(self, normalised):
         def of_words(count):
             norm = [keras.layers.LayerNormalization()] if normalised else []
@@ -269,21 +222,16 @@ class TestRate:
         table = keras.Sequential([keras.Input((2,)), keras.layers.Embedding(9, 3)])
         assert suggested_rate(table, self.PLAN) > 0
 
-    def test_does_not_depend_on_what_the_weights_are(self):
-        model = mlp()
-        before = suggested_rate(model, self.PLAN)
-        model.set_weights([np.zeros_like(w) for w in model.get_weights()])
-        assert suggested_rate(model, self.PLAN) == before
-
     def test_is_in_units_of_the_clipping_norm(self):
         double = dataclasses.replace(self.PLAN, l2_norm_clip=1.0)
         model = mlp()
-        assert suggested_rate(model, double) == pytest.approx(suggested_rate(model, self.PLAN) / 2)
-        assert suggested_rate(model, double, "adam") == suggested_rate(model, self.PLAN, "adam")
-
-    def test_without_noise_it_is_finite(self):
-        plan = dataclasses.replace(self.PLAN, noise_multiplier=0.0)
-        assert all(0 < suggested_rate(mlp(), plan, name) < 100 for name in OPTIMIZERS)
+        rate, of_adam = (suggested_rate(model, self.PLAN, name) for name in ("sgd", "adam"))
+        assert suggested_rate(model, double, "sgd") == pytest.approx(rate / 2)
+        assert suggested_rate(model, double, "adam") == of_adam
+        model.set_weights([np.zeros_like(w) for w in model.get_weights()])
+        assert suggested_rate(model, self.PLAN, "adam") == of_adam
+        quiet = dataclasses.replace(self.PLAN, noise_multiplier=0.0)
+        assert all(0 < suggested_rate(mlp(), quiet, name) < 100 for name in OPTIMIZERS)
 
     def test_models_without_a_suggested_rate_are_rejected(self):
         inputs = keras.Input((4,))
@@ -292,13 +240,6 @@ class TestRate:
             suggested_rate(bare, self.PLAN)
         with pytest.raises(ValueError, match="Expected optimizer"):
             suggested_rate(mlp(), self.PLAN, "adagrad")
-
-    def test_suggested_rate_of_a_private_model_with_a_plan(self, data):
-        private = make_private(mlp(), self.PLAN)
-        optimizer = tfdpnorm.suggested_optimizer(private, "adam")
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", UserWarning)
-            private.compile(optimizer, loss())
 
 
 class TestWarns:
@@ -317,30 +258,33 @@ class TestWarns:
         )
         return suggested_rate(mlp(), plan, name)
 
-    @pytest.mark.parametrize(("factor", "word"), [(0.05, "small"), (0.5, None), (30, "large")])
-    def test_unusual_rates_are_warned_of(self, factor, word):
-        found = self.compiled(keras.optimizers.SGD(self.usual() * factor, momentum=0.9))
-        assert [word in sentence for sentence in found] == ([True] if word else [])
+    def test_unusual_rates_are_warned_of(self):
+        """One without momentum is ten times as large; without noise none is unusual."""
+        rate, sgd = self.usual(), keras.optimizers.SGD
+        for factor, word in ((0.05, "small"), (0.5, None), (30, "large")):
+            found = self.compiled(sgd(rate * factor, momentum=0.9))
+            assert [word in sentence for sentence in found] == ([True] if word else [])
+        assert not self.compiled(sgd(rate * 30))
+        assert not self.compiled(sgd(1e-9), budget=PrivacyBudget(math.inf, 1e-5))
+        schedule = keras.optimizers.schedules.CosineDecay(self.usual("adam") / 50, 40)
+        (found,) = self.compiled(keras.optimizers.Adam(schedule))
+        assert "small for adam" in found
+        few = dict(expected_batch_size=1, budget=PrivacyBudget(8.0, 1e-3))
+        assert any("Batches of 1 are small" in said for said in self.compiled(sgd(0.1), **few))
 
-    def test_a_rate_without_momentum_is_ten_times_as_large(self):
-        assert not self.compiled(keras.optimizers.SGD(self.usual() * 30))
-        assert self.compiled(keras.optimizers.SGD(self.usual() * 30, momentum=0.9))
-
-    @pytest.mark.parametrize(
-        ("last", "loss", "word"),
+    @each(
+        "last, loss, word, nested",
         [
-            (None, "sparse_categorical_crossentropy", "gives logits"),
-            (None, keras.losses.CategoricalCrossentropy(), "gives logits"),
-            (None, keras.losses.SparseCategoricalCrossentropy(from_logits=True), None),
-            ("softmax", keras.losses.SparseCategoricalCrossentropy(from_logits=True), "gives prob"),
-            ("sigmoid", keras.losses.BinaryCrossentropy(from_logits=True), "gives prob"),
-            ("softmax", "sparse_categorical_crossentropy", None),
-            ("softplus", "categorical_crossentropy", None),
-            (None, "mean_squared_error", None),
-            (None, lambda y, p: keras.losses.binary_crossentropy(y, p, from_logits=True), None),
+            (None, "sparse_categorical_crossentropy", "gives logits", False),
+            (None, keras.losses.CategoricalCrossentropy(), "gives logits", True),
+            (None, keras.losses.SparseCategoricalCrossentropy(from_logits=True), None, True),
+            ("softmax", keras.losses.CategoricalCrossentropy(from_logits=True), "gives prob", True),
+            ("sigmoid", keras.losses.BinaryCrossentropy(from_logits=True), "gives prob", False),
+            ("softmax", "sparse_categorical_crossentropy", None, True),
+            ("softplus", "categorical_crossentropy", None, False),
+            (None, "mean_squared_error", None, False),
         ],
     )
-    @pytest.mark.parametrize("nested", [False, True])
     def test_losses_that_confuse_logits_with_probabilities_are_warned_of(
         self, last, loss, word, nested
     ):
@@ -350,28 +294,6 @@ class TestWarns:
             layers[1] = keras.Model(inside, layers[1](inside))
         found = confused_with_logits(keras.Sequential([keras.Input([4]), *layers]), loss)
         assert (found is not None) == (word is not None) and (word or "") in (found or "")
-
-    def test_a_confused_loss_is_part_of_the_one_warning(self):
-        private = make_private(
-            keras.Sequential([keras.Input([4]), keras.layers.Dense(3)]),
-            tfdpnorm.make_plan(
-                num_examples=N, expected_batch_size=30, steps=40, l2_norm_clip=1.0, budget=BUDGET
-            ),
-        )
-        with pytest.warns(tfdpnorm.PrivacyWarning, match="train badly: The loss expects prob"):
-            private.compile("adam", "sparse_categorical_crossentropy")
-
-    def test_unusual_rates_of_schedules_are_warned_of(self):
-        schedule = keras.optimizers.schedules.CosineDecay(self.usual("adam") / 50, 40)
-        (found,) = self.compiled(keras.optimizers.Adam(schedule))
-        assert "small for adam" in found
-
-    def test_small_batches_are_warned_of(self):
-        rate = keras.optimizers.SGD(0.1)
-        assert any(
-            "Batches of 1 are small" in s and "raise epochs" in s
-            for s in self.compiled(rate, expected_batch_size=1, budget=PrivacyBudget(8.0, 1e-3))
-        )
 
     def test_dropout_is_warned_of_once(self):
         inputs = keras.Input((4,))
@@ -394,8 +316,8 @@ class TestWarns:
         clipping = Clipping(function=function)
         return make_private(model, plan, public_batch=self.ROWS, clipping=clipping)
 
-    @pytest.mark.parametrize(
-        ("clip", "function", "warned"),
+    @each(
+        "clip, function, warned",
         [(50.0, "abadi", True), (1.5, "abadi", False), (50.0, "automatic", False)],
     )
     def test_clipping_norms_above_public_gradients_are_warned_of(self, clip, function, warned):
@@ -418,7 +340,3 @@ class TestWarns:
             squares.append(sum(float(tf.reduce_sum(part**2)) for part in parts))
         expected = math.sqrt(np.mean(squares))
         assert private._usual_gradient_norm(loss()) == pytest.approx(expected, rel=0.3)
-
-    def test_not_without_noise(self):
-        settings = {"budget": PrivacyBudget(math.inf, 1e-5)}
-        assert not self.compiled(keras.optimizers.SGD(1e-9), **settings)

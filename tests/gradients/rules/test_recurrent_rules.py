@@ -1,18 +1,18 @@
 """Recurrent layers, against Keras' own in a loop over examples and in the forward pass."""
 
-import itertools
-
 import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tests.gradients.invariants import (
     assert_nonfinite_row_counts_as_zero,
     assert_one_mask_for_norm_and_sum,
     head,
     model_over,
     norm_of,
+    side_by_side,
 )
 from tests.gradients.looped_reference import (
     assert_equals_the_loop,
@@ -51,10 +51,6 @@ def reset_before(units=3, **kwargs):
 KINDS = [lstm, gru, reset_before, simple]
 
 
-def over(*inner):
-    return model_over((5, 2), *inner)
-
-
 def over_words(*inner):
     embedding = layers.Embedding(9, 3, mask_zero=True)
     return model_over((5,), embedding, *inner, dtype="int32")
@@ -63,54 +59,53 @@ def over_words(*inner):
 # --- gradients ---
 
 
-@pytest.mark.slow_cases("gru")
-@pytest.mark.parametrize("kind", KINDS)
-def test_equals_the_loop(kind):
-    assert_equals_the_loop(over(kind()))
+def test_equals_the_loop():
+    """All kinds with all options side by side, to the digits of float64."""
+    with double_precision():
+        of = [kind(**option) for kind in KINDS for option in OPTIONS.values()]
+        of += [kind(**OTHER_GATES) for kind in (lstm, gru, reset_before)]
+        model = side_by_side(*(((4, 2), layer) for layer in of))
+        assert_equals_the_loop(model, counts=(0, 1, 3), tolerance=1e-11)
 
 
 OPTIONS = {
+    "none": {},
     "return_sequences": dict(return_sequences=True),
     "go_backwards": dict(go_backwards=True, return_sequences=True),
     "unroll": dict(unroll=True),
     "no_bias": dict(use_bias=False),
     "activation": dict(activation="softplus"),
 }
+OTHER_GATES = dict(recurrent_activation="hard_sigmoid", activation=None, implementation=1)
 
 
-@pytest.mark.slow_cases("*-gru")
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("option", OPTIONS)
-def test_options_equal_the_loop(kind, option):
-    assert_equals_the_loop(over(kind(**OPTIONS[option])), counts=(2,))
+def test_masks_equal_the_loop():
+    words = keras.Input((5,), dtype="int32")
+    x = layers.Embedding(9, 3, mask_zero=True)(words)
+    total = 0.0
+    for kind in KINDS:
+        layer = kind(return_sequences=True, zero_output_for_mask=kind in (gru, simple))
+        total += head(kind(2)(layer(x)))
+    assert_equals_the_loop(keras.Model(words, total), counts=(4,), clips=(0.05,))
 
 
-@pytest.mark.parametrize("kind", [lstm, gru, reset_before])
-def test_other_gates_and_implementation_equal_the_loop(kind):
-    layer = kind(recurrent_activation="hard_sigmoid", activation=None, implementation=1)
-    assert_equals_the_loop(over(layer), counts=(2,))
-
-
-@pytest.mark.slow_cases("gru")
-@pytest.mark.parametrize("kind", KINDS)
-def test_masks_equal_the_loop(kind):
-    layer = kind(return_sequences=True, zero_output_for_mask=kind in (gru, simple))
-    assert_equals_the_loop(over_words(layer, kind(2)), counts=(4,), clips=(0.05,))
-
-
-@pytest.mark.slow_cases("gru-sum-True", "lstm-concat-False")
-@pytest.mark.parametrize(
-    ("kind", "merge_mode", "sequences"),
-    [(lstm, "concat", False), (gru, "sum", True), (lstm, "mul", True), (gru, "ave", False)],
-)
-def test_bidirectional_equals_the_loop(kind, merge_mode, sequences):
-    layer = layers.Bidirectional(kind(return_sequences=sequences), merge_mode=merge_mode)
-    model = over_words(layer)
+def test_bidirectional_equals_the_loop():
+    words = keras.Input((5,), dtype="int32")
+    x = layers.Embedding(9, 3, mask_zero=True)(words)
+    of, total = [], 0.0
+    for kind, mode, sequences in (
+        (lstm, "concat", False),
+        (gru, "sum", True),
+        (simple, "mul", True),
+    ):
+        of.append(layers.Bidirectional(kind(return_sequences=sequences), merge_mode=mode))
+        total += head(of[-1](x))
+    model = keras.Model(words, total)
     assert_equals_the_loop(model, counts=(3,))
     with tf.GradientTape() as tape:
-        with Taps(model, layer.trainable_variables).attached(tape) as taps:
+        with Taps(model, of[0].trainable_variables).attached(tape) as taps:
             model(tf.ones([2, 5], tf.int32))
-    assert [tap.layer for tap in taps.calls] == [layer.forward_layer, layer.backward_layer]
+    assert [tap.layer for tap in taps.calls] == [of[0].forward_layer, of[0].backward_layer]
 
 
 def two_directions_apart():
@@ -163,8 +158,7 @@ def steps_first():
     return keras.Model(inputs, head(swapped(x)) + head(gru(time_major=True)(x)))
 
 
-@pytest.mark.slow_cases("states_of_both_directions", "steps_first", "states", "called_twice")
-@pytest.mark.parametrize(
+@each(
     "build",
     [
         two_directions_apart,
@@ -172,19 +166,16 @@ def steps_first():
         states_of_both_directions,
         masked_with_initial_state,
         called_twice,
-        pytest.param(steps_first, marks=pytest.mark.keras_2_only("no time_major")),
+        *([] if KERAS_3 else [steps_first]),
     ],
 )
 def test_models_equal_the_loop(build):
-    assert_equals_the_loop(build(), counts=(0, 1, 3))
+    assert_equals_the_loop(build(), counts=(0, 2), clips=(0.05,))
 
 
-@pytest.mark.slow_cases("lstm")
-@pytest.mark.parametrize("kind", [lstm, reset_before])
-def test_many_steps_are_run_in_a_loop(kind, monkeypatch):
+def test_many_steps_are_run_in_a_loop(monkeypatch):
     monkeypatch.setattr(recurrent, "_MOST_UNROLLED_STEPS", 2)
-    model = over_words(kind(return_sequences=True, go_backwards=True), kind())
-    assert_equals_the_loop(model, counts=(3,))
+    model = over_words(reset_before(return_sequences=True, go_backwards=True), lstm())
     rows = example_rows(model, 3)
     loss_fn = loss_function(model)
     variables = model.trainable_variables
@@ -228,21 +219,12 @@ def test_a_generic_recurrent_layer_has_the_fallback():
     assert_equals_the_loop(keras.Model(inputs, head(x)), counts=(2,))
 
 
-@pytest.mark.keras_2_only("no time_major")
-def test_steps_first_are_rejected_without_a_rule():
-    layer = layers.RNN(layers.LSTMCell(2), time_major=True, name="first")
-    inputs = keras.Input((2, 2))
-    model = keras.Model(inputs, head(layer(tf.transpose(inputs, [1, 0, 2]))))
-    with pytest.raises(ValueError, match="layer 'first'.*time_major"):
-        Taps(model, model.trainable_variables)
-
-
 def test_ragged_sequences_are_rejected():
     inputs = keras.Input((None, 2), ragged=True)
     model = keras.Model(inputs, head(lstm(name="lstm")(inputs)))
     x = tf.ragged.constant([[[1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]]], ragged_rank=1)
     rows = (x, tf.zeros([2, 2]), tf.ones(2), tf.ones(2))
-    with pytest.raises(ValueError, match="dense input of the recurrent layer 'lstm'"):
+    with pytest.raises(ValueError, match="'lstm'"):
         book_keeping(model, loss_function(model), rows, model.trainable_variables, 1.0)
 
 
@@ -258,18 +240,14 @@ MASK = [
 ]
 
 
-@pytest.mark.slow_cases("True-128-lstm", "True-128-gru", "True-128-reset_before", "False-128-gru")
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("steps", [pytest.param(0, marks=pytest.mark.slow), 128])
-@pytest.mark.parametrize("zero", [False, True])
-def test_outputs_and_states_are_those_of_keras(kind, steps, zero, monkeypatch):
-    monkeypatch.setattr(recurrent, "_MOST_UNROLLED_STEPS", steps)
+@each("kind, zero", [(lstm, False), (gru, True), (reset_before, False), (simple, True)])
+def test_outputs_and_states_are_those_of_keras(kind, zero):
     options = dict(return_state=True, zero_output_for_mask=zero, go_backwards=zero)
     inputs, x = keras.Input((4, 2)), tf.random.normal([6, 4, 2])
     start = [tf.random.normal([6, 3]) for _ in range(1 + (kind is lstm))]
-    for sequences, mask, states in itertools.product(
-        (False, True), (None, tf.constant(MASK)), (None, start)
-    ):
+    all_of = tf.constant(MASK)
+    cases = ((False, all_of, None), (True, all_of, start), (True, None, start))
+    for sequences, mask, states in cases:
         layer = kind(return_sequences=sequences, **options)
         model = keras.Model(inputs, layer(inputs))
         expected = layer(x, mask=mask, initial_state=states)
@@ -293,27 +271,18 @@ DROPOUT = {
 }
 
 
-@pytest.mark.slow_cases("*-gru")
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("option", DROPOUT)
-def test_dropout_has_one_mask_for_the_norm_and_the_sum(kind, option):
+@each("kind", KINDS)
+def test_dropout_has_one_mask_for_the_norm_and_the_sum(kind):
     """Equal to a plain tape through Keras' layer under the same masks; clipped, of norm C."""
-    options = dict(DROPOUT[option])
-    if kind is simple:
-        options.pop("implementation", None)
-    elif KERAS_3 and option == "each_gate":
-        options["use_cudnn"] = False  # Keras itself fails otherwise
-    assert_one_mask_for_norm_and_sum(over(kind(return_sequences=True, **options)))
-
-
-def test_dropout_is_for_training_only():
-    layer = lstm(dropout=0.5, recurrent_dropout=0.5)
-    model = keras.Sequential([keras.Input((4, 2)), layer])
-    x = tf.random.normal([3, 4, 2])
-    with tf.GradientTape() as tape:
-        with Taps(model, model.trainable_variables).attached(tape):
-            actual = model(x, training=False)
-    np.testing.assert_allclose(actual, model(x, training=False), atol=1e-6)
+    of = []
+    for name, options in DROPOUT.items():
+        options = dict(options)
+        if kind is simple:
+            options.pop("implementation", None)
+        elif KERAS_3 and name == "each_gate":
+            options["use_cudnn"] = False  # Keras itself fails otherwise
+        of.append(kind(return_sequences=True, **options))
+    assert_one_mask_for_norm_and_sum(side_by_side(*(((3, 2), layer) for layer in of)))
 
 
 def test_dropout_of_everything_is_left_to_the_fallback():
@@ -325,23 +294,14 @@ def test_dropout_of_everything_is_left_to_the_fallback():
 # --- numbers ---
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_row_that_is_not_finite_counts_as_zero(kind):
-    assert_nonfinite_row_counts_as_zero(over(kind(return_sequences=True), kind()))
+def test_a_row_that_is_not_finite_counts_as_zero():
+    of = (keras.Sequential([kind(return_sequences=True), kind()]) for kind in KINDS)
+    assert_nonfinite_row_counts_as_zero(side_by_side(*(((5, 2), layer) for layer in of)))
 
 
-@pytest.mark.slow_cases("gru", "lstm")
-@pytest.mark.parametrize("kind", KINDS)
-def test_double_precision_agrees_to_its_own_digits(kind):
-    with double_precision():
-        assert_equals_the_loop(over(kind()), counts=(3,), tolerance=1e-12)
-
-
-@pytest.mark.slow_cases("lstm")
-@pytest.mark.parametrize("kind", [lstm, gru])
-def test_half_precision_agrees_and_never_exceeds_the_clip(kind):
+def test_half_precision_agrees_and_never_exceeds_the_clip():
     with made_under("mixed_bfloat16"):
-        model = over_words(kind(return_sequences=True), kind())
+        model = over_words(lstm(return_sequences=True), gru())
     loss_fn = loss_function(model)
     variables = model.trainable_variables
     for seed in range(2):

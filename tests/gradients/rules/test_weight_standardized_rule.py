@@ -1,25 +1,25 @@
 """The rule of weight-standardised convolutions, in each of its forms."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
+from tests.gradients.invariants import side_by_side
 from tests.gradients.looped_reference import (
     assert_equals_the_loop,
+    double_precision,
     example_rows,
     looped_sum,
     loss_function,
     relative_error,
 )
 from tfdpnorm.gradients import book_keeping
-from tfdpnorm.gradients.contributions.convolution_sum import ConvolutionSum
 from tfdpnorm.gradients.contributions.row_sums import LONGER
 from tfdpnorm.gradients.rules.weight_standardized import StandardizedConvolutionSum
 from tfdpnorm.layers import WeightStandardizedConv2D
 
 # Gram matrices give norms that are larger by what rounding may have taken away.
-TOLERANCE = 1e-4
 
 
 def model_of(input_shape, *layers, dtype="float32"):
@@ -31,60 +31,30 @@ def model_of(input_shape, *layers, dtype="float32"):
     return keras.Model(inputs, keras.layers.Dense(2, dtype=dtype)(keras.layers.Flatten()(x)))
 
 
-@pytest.fixture(params=["gram", "patches", "places", "row by row"])
-def form(request, monkeypatch):
-    """Makes every convolution take one form, whatever it costs."""
-    monkeypatch.setattr(
-        ConvolutionSum,
-        "_gram_is_cheaper",
-        lambda self: request.param == "gram" and len(self._calls) == 1,
-    )
-    monkeypatch.setattr(ConvolutionSum, "_by_patches", lambda self: request.param == "patches")
-    monkeypatch.setattr(ConvolutionSum, "_by_places", lambda self: request.param == "places")
-    return request.param
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"padding": "same", "activation": "relu"},
-        {"strides": 2, "padding": "same"},
-        {"strides": (2, 1), "use_bias": False},
-        pytest.param({"dilation_rate": 2}, id="dilation"),
-    ],
-    ids=str,
-)
-def test_equals_the_loop(form, options):
-    layer = WeightStandardizedConv2D(4, 3, dtype="float64", **options)
-    model = model_of((6, 5, 3), layer, dtype="float64")
-    layer.gain.assign(np.linspace(-0.5, 2.0, 4))
-    if layer.use_bias:
-        layer.bias.assign(np.linspace(-1.0, 1.0, 4))
-    assert_equals_the_loop(model, counts=(1, 3), tolerance=1e-9)
-
-
-@pytest.mark.parametrize("gain", [0.0, 1e-6])
-def test_a_gain_of_zero_has_its_gradient_all_the_same(form, gain):
-    layer = WeightStandardizedConv2D(3, 2)
-    model = model_of((4, 4, 2), layer)
-    layer.gain.assign([1.0, gain, -1.0])
-    layer.bias.assign([0.5, 3.0, 0.0])
-    assert_equals_the_loop(model, counts=(3,), tolerance=TOLERANCE)
-
-
-def test_a_kernel_of_no_variance_is_scaled_by_a_constant(form):
-    layer = WeightStandardizedConv2D(2, 2, weight_epsilon=0.5)
-    model = model_of((4, 4, 2), layer)
-    kernel = layer.kernel.numpy()
-    kernel[..., 0] *= 1e-2
-    kernel[..., 1] *= 10.0
-    layer.kernel.assign(kernel)
-    assert_equals_the_loop(model, counts=(3,), tolerance=TOLERANCE)
-
-
-def test_two_calls_of_a_layer_add_up_before_the_norm(form):
-    layer = WeightStandardizedConv2D(2, 3, padding="same")
-    assert_equals_the_loop(model_of((5, 4, 2), layer, layer), counts=(0, 1, 2))
+def test_equals_the_loop(form):
+    """Also of a gain of zero, of kernels of little variance, and in two calls."""
+    with double_precision():
+        keras.utils.set_random_seed(11)
+        of = [
+            WeightStandardizedConv2D(4, 3, **options)
+            for options in (
+                {"padding": "same", "activation": "relu"},
+                {"strides": 2, "padding": "same"},
+                {"strides": (2, 1), "use_bias": False},
+                {"dilation_rate": 2},
+                {"weight_epsilon": 0.5},
+            )
+        ]
+        twice = WeightStandardizedConv2D(3, 3, padding="same")
+        pair = keras.Sequential([twice, twice])
+        model = side_by_side(*(((6, 5, 3), layer) for layer in (*of, pair)))
+        for layer in of:
+            layer.gain.assign(np.linspace(-0.5, 2.0, 4))
+            if layer.use_bias:
+                layer.bias.assign(np.linspace(-1.0, 1.0, 4))
+        of[0].gain.assign([1.0, 0.0, -1.0, 1e-6])
+        of[-1].kernel.assign(of[-1].kernel * np.array([1e-2, 10.0, 1.0, 1.0]))
+        assert_equals_the_loop(model, counts=(0, 1, 3), tolerance=1e-9)
 
 
 def test_constant_images_do_not_make_the_norm_negative(form):
@@ -136,7 +106,7 @@ def test_summands_are_at_most_four_clipping_norms_long(form, monkeypatch):
     assert dtype == tf.float64
 
 
-@pytest.mark.parametrize("gain", [1.0, 20.0])
+@each("gain", [1.0, 20.0])
 def test_patches_that_cancel_do_not_lengthen_a_row(gain):
     """What the gain gets rounds otherwise than the gradient of the kernel."""
     keras.utils.set_random_seed(0)

@@ -135,7 +135,7 @@ def _chosen_by(choice, call, *with_gradients):
     call = _in_graph(call)
     return [
         *(Case(call, (choice, *_THREE), (of_rows,)) for of_rows in with_gradients),
-        Case(call, (choice, *_THREE), gradient=False),
+        Case(call, (choice, *_THREE), ((0,), (0, 1, 2)), gradient=False),
     ]
 
 

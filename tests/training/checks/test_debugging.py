@@ -26,11 +26,10 @@ def numbers_checked():
     tf.debugging.disable_check_numerics()
 
 
-@pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
-def test_checks_of_numbers_stop_no_training(numbers_checked, private, data, cross_entropy, engine):
+def test_checks_of_numbers_stop_no_training(numbers_checked, private, data, cross_entropy):
     x, y = data
     x = np.where(np.arange(len(x))[:, None] == 3, np.float32(3e38), x)  # twice that is infinite
-    trained = private(network(), engine=engine)
+    trained = private(network())
     trained.compile("sgd", cross_entropy)
     with pytest.warns(UserWarning, match="enable_check_numerics.* are off while fit"):
         trained.fit(x, y, verbose=0)

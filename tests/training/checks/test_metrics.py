@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tests.keras_versions import add_to_built
 from tests.private_of import private_of
 from tfdpnorm.keras_compat.training import optimizer_variables
@@ -41,8 +42,7 @@ def cross_entropy(y, predictions):
 
 
 def made(model, **settings):
-    settings |= {"num_examples": N, "expected_batch_size": 10, "steps": 2, "delta": 1e-5}
-    return private_of(model, noise_multiplier=1.0, l2_norm_clip=1.0, **settings)
+    return private_of(model, steps=2, **settings)
 
 
 def trained(metrics, loss=cross_entropy, model=None, **options):
@@ -69,8 +69,7 @@ class Sum(keras.metrics.Metric):
         return tf.identity(self.total)
 
 
-@pytest.mark.parametrize("eagerly", [False, True])
-@pytest.mark.parametrize("of_layer", [False, True])
+@each("of_layer, eagerly", [(False, True), (True, False)])
 def test_a_metric_that_is_part_of_the_model_is_rejected(of_layer, eagerly):
     if of_layer:
         model = network()
@@ -97,7 +96,7 @@ def test_a_metric_that_writes_another_variable_is_rejected():
     assert elsewhere.numpy() == 0
 
 
-@pytest.mark.parametrize("plain", [False, True])
+@each("plain", [False, True])
 def test_a_loss_that_reads_a_metric_is_rejected(plain):
     metric = Sum(plain)
     why = "A metric changes a" if KERAS_3 and plain else "The model or the loss reads"
@@ -106,9 +105,7 @@ def test_a_loss_that_reads_a_metric_is_rejected(plain):
     assert metric.total.numpy() == 0
 
 
-@pytest.mark.quick_cases("options0")
-@pytest.mark.parametrize("options", [{}, {"steps_per_execution": 2}])
-def test_metrics_that_keep_it_to_themselves_are_fine(options):
+def test_metrics_that_keep_it_to_themselves_are_fine():
     def of_python(y, predictions):
         return tf.ensure_shape(
             tf.numpy_function(lambda a: np.float64(a.mean()), [y], tf.float64), []
@@ -116,21 +113,11 @@ def test_metrics_that_keep_it_to_themselves_are_fine(options):
 
     # Keras 3 does not know of a variable that is not its own.
     metrics = ["accuracy", Sum(), *([] if KERAS_3 else [Sum(plain=True)]), of_python]
-    private = trained(metrics, weighted_metrics=[ACCURACY(name="weighted")], **options)
+    private = trained(metrics, weighted_metrics=[ACCURACY(name="weighted")])
     assert private.ledger.updates == 2 and private.ledger.guarantee_holds
 
 
-@pytest.mark.quick_cases("book_keeping")
-@pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
-def test_models_that_keep_masks_by_graph_are_trained(engine):
-    steps = [keras.Input((4,)), layers.Reshape((4, 1)), layers.GRU(2, recurrent_dropout=0.5)]
-    private = made(keras.Sequential([*steps, layers.Dense(2)]), engine=engine)
-    private.compile("sgd", cross_entropy, metrics=[ACCURACY()])
-    private.fit(X, Y, verbose=0)
-    assert private.ledger.updates == 2 and private.ledger.guarantee_holds
-
-
-@pytest.mark.parametrize("name", ["lr", "learning_rate", "epsilon", "val_accuracy"])
+@each("name", ["lr", "learning_rate", "epsilon", "val_accuracy"])
 def test_metrics_named_as_released_numbers_are_rejected(name):
     private = made(network())
     with pytest.raises(ValueError, match=f"A metric is named {name!r}"):
@@ -157,8 +144,7 @@ def numbers_in(path):
 
 
 @pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")
-@pytest.mark.parametrize("form", FORMS)
-def test_files_hold_nothing_of_what_the_wrapped_model_counted(form, tmp_path):
+def test_files_hold_nothing_of_what_the_wrapped_model_counted(tmp_path):
     private = trained([])
     private.model.compile("adam", cross_entropy, metrics=["accuracy"])
     private.model.fit(X, Y, verbose=0)
@@ -167,12 +153,12 @@ def test_files_hold_nothing_of_what_the_wrapped_model_counted(form, tmp_path):
         *[v for m in private.model.metrics for v in raw(list(m.variables))],
     ]
     before = [v.numpy() for v in kept]
-    path = tmp_path / form
-    save = private.save if form in ("model.keras", "model.h5", "folder") else private.save_weights
-    save(str(path))
     telling = [value for value in before if np.any(value)]
     assert len(telling) > 4
-    for value in numbers_in(path):
-        assert not [t for t in telling if np.array_equal(t, value)]
+    for form in FORMS:
+        is_whole = form in ("model.keras", "model.h5", "folder")
+        (private.save if is_whole else private.save_weights)(str(tmp_path / form))
+        for value in numbers_in(tmp_path / form):
+            assert not [t for t in telling if np.array_equal(t, value)]
     for variable, value in zip(kept, before, strict=True):
         np.testing.assert_array_equal(variable, value)

@@ -15,12 +15,7 @@ def start(build, data, public, cross_entropy):
         keras.utils.set_random_seed(0)
         model = model or build("functional", "public_batch")
         settings = {
-            "num_examples": 40,
-            "expected_batch_size": 10,
             "steps": 12,
-            "l2_norm_clip": 1.0,
-            "noise_multiplier": 1.0,
-            "delta": 1e-5,
             "public_batch": public,
             "checkpoint_every": 3,
             **settings,

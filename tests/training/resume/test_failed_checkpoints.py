@@ -24,9 +24,7 @@ def failed(folder, monkeypatch):
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
     with monkeypatch.context() as patched:
         patched.setattr(tf.train.Checkpoint, "write", write)
-        with pytest.raises(
-            OSError, match="^Cannot write a checkpoint to .*run/checkpoint-"
-        ) as told:
+        with pytest.raises(OSError, match="run/checkpoint-") as told:
             folder.save(model, {})
     return str(told.value).split(". ", 1)[1]
 

@@ -5,8 +5,7 @@
 PORTS are those of all processes, with commas between; one process trains without a strategy.
 SETTINGS are JSON: arguments of `private_of`, and `kill` [INDEX, UPDATE], `norm`, `rows`,
 `steps_per_execution`; with `most_per_person` the rows are of `num_examples` persons. Writes what it
-has trained to FOLDER/INDEX.npz and .json. With `sums`, it trains nothing, and writes the clipped
-sum of a batch, and of the batch without each of its rows.
+has trained to FOLDER/INDEX.npz and .json.
 """
 
 import json
@@ -19,8 +18,6 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tests.private_of import private_of
-from tfdpnorm.data import Lot
-from tfdpnorm.data.shared_lots import SharedLots
 from tfdpnorm.layers import NoisedBatchNormalization, PublicBatchNormalization
 
 index, ports, folder = int(sys.argv[1]), sys.argv[2].split(","), sys.argv[3]
@@ -52,24 +49,6 @@ class Recorder(keras.callbacks.Callback):
         self.weights.append(np.concatenate([v.ravel() for v in self.model.model.get_weights()]))
 
 
-def clipped_sums(private):
-    """[1 + rows, coordinates]: of a batch of 4 physical batches, and of it without each row."""
-    rng = np.random.default_rng(5)
-    x = rng.normal(size=(4, 4, FEATURES)).astype(np.float32)
-    x[::2] *= 1e3
-    y = rng.integers(CLASSES, size=(4, 4))
-    share = SharedLots(None, index, len(ports)).share_of
-    step, found = tf.function(private.clipped_sum, autograph=False), []
-    for left_out in range(-1, 16):
-        mask = np.ones((4, 4), np.float32)
-        if left_out >= 0:
-            mask.ravel()[left_out] = 0
-        kept = np.where(mask[..., np.newaxis] > 0, x, 0)
-        lot = Lot(*(tf.constant(share(t)) for t in (kept, y, mask, mask)))
-        found.append(np.concatenate([s.numpy().ravel() for s in step(lot)]))
-    return np.array(found)
-
-
 def made_strategy():
     """The strategy of all processes; None for one."""
     if len(ports) == 1:
@@ -84,7 +63,7 @@ def main():
     """Trains."""
     strategy = made_strategy()
     kill, norm, rows = (settings.pop(n, None) for n in ("kill", "norm", "rows"))
-    only_sums = settings.pop("sums", False)
+
     steps_per_execution = settings.pop("steps_per_execution", 1)
     rng = np.random.default_rng(1)
     x = rng.normal(size=(EXAMPLES, FEATURES)).astype(np.float32)
@@ -94,8 +73,7 @@ def main():
         settings["public_batch"] = settings["public_batch"].astype(np.float32)
     if rows == "other order" and index:
         x, y = x[::-1], y[::-1]
-    # `fit` gives every process the chief's weights; a sum by itself does not.
-    keras.utils.set_random_seed(0 if only_sums else index)
+    keras.utils.set_random_seed(index)  # `fit` gives every process the chief's weights
     model = keras.Sequential(
         [
             keras.Input((FEATURES,)),
@@ -108,11 +86,7 @@ def main():
         model,
         **{
             "num_examples": EXAMPLES,
-            "expected_batch_size": 10,
             "steps": 6,
-            "l2_norm_clip": 1.0,
-            "noise_multiplier": 1.0,
-            "delta": 1e-5,
             "physical_batch_size": 8,
             **settings,
         },
@@ -124,9 +98,7 @@ def main():
         metrics=["accuracy"],
         steps_per_execution=steps_per_execution,
     )
-    if only_sums:
-        np.savez(os.path.join(folder, f"{index}.npz"), clipped_sums(private))
-        return
+
     recorder = Recorder(kill)
     failed = None
     try:

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 from scipy import stats
 
+from tests.each import each
 from tfdpnorm.keras_compat.devices_and_precision import compiled
-from tfdpnorm.noise import grid as exact_noise
 from tfdpnorm.noise.grid import (
     FURTHER_WORDS,
     NORMAL_ERROR,
@@ -47,17 +47,17 @@ def exact_normals(words, further):
     return radius * np.cos(angle), radius * np.sin(angle), radius
 
 
-@pytest.mark.parametrize("stddev", [1e-30, 0.7, 1.0, 1.99, 3e20, 1e30])
+@each("stddev", [1e-30, 0.7, 1.0, 1.99, 3e20, 1e30])
 def test_the_grid_is_a_power_of_two_up_to_a_32nd(stddev):
     width = grid_width(stddev)
     assert np.frexp(width)[0] == 0.5
     assert 32 <= stddev / width < 64
 
 
-@pytest.mark.parametrize("dtype", [tf.float32, tf.float64])
-@pytest.mark.parametrize("stddev", [1.0, 1.9999, pytest.param(3e-9, marks=pytest.mark.slow)])
-def test_it_is_float64_to_the_bit(stddev, dtype, pairs=2**18):
+@pytest.mark.parametrize("stddev, dtype", [(1.9999, tf.float32), (1.0, tf.float64)])
+def test_it_is_float64_to_the_bit(stddev, dtype):
     """With sums from far below the grid to far beyond what float32 can do, and rare words."""
+    pairs = 2**18
     rng = np.random.default_rng(1)
     sizes = rng.choice(
         [0, 1e-42, 1e-3, 1, 15, 1e3, 1e12], 2 * pairs, p=[0.1] * 2 + [0.2] * 3 + [0.1] * 2
@@ -81,23 +81,6 @@ def test_it_is_float64_to_the_bit(stddev, dtype, pairs=2**18):
     assert found().dtype == dtype
 
 
-@pytest.mark.slow
-def test_it_is_float64_to_the_bit_for_millions():
-    for stddev in (1.0, 1.5, 1.9999):
-        test_it_is_float64_to_the_bit(stddev, tf.float32, pairs=2**22)
-
-
-def test_few_numbers_need_float64():
-    used = []
-
-    def further(index):
-        used.append(index.shape[0])
-        return random_words(FURTHER_WORDS, index.shape[0])
-
-    noised_on_grid(tf.zeros(2**18), 1.9999, random_words(2, 2**17), further)
-    assert used[0] < 0.015 * 2**17
-
-
 def test_each_is_the_multiple_next_to_the_exact_sum():
     """Against long double, of sums that it holds."""
     pairs, stddev = 2**17, 1.3
@@ -112,11 +95,10 @@ def test_each_is_the_multiple_next_to_the_exact_sum():
     np.testing.assert_array_equal(found.numpy() / grid_width(stddev), np.rint(exact))
 
 
-@pytest.mark.parametrize("ends", [0, 100])
-def test_float64_functions_are_as_precise_as_assumed(ends):
+def test_float64_functions_are_as_precise_as_assumed():
     """docs/exact_noise.md: the logarithms to 8 u of themselves, cosines and sines to 2 u of 1."""
-    u, rng = 2.0**-53, np.random.default_rng(ends)
-    t = rng.uniform(0, 0.5, 2**18 + 3) * 2.0 ** -rng.integers(0, ends + 1, 2**18 + 3)
+    u, rng = 2.0**-53, np.random.default_rng(0)
+    t = rng.uniform(0, 0.5, 2**18 + 3) * 2.0 ** -rng.integers(0, 101, 2**18 + 3)
     for logarithm, exact in (
         (tf.math.log(t), np.log(t.astype(LONG))),
         (tf.math.log1p(-t), np.log1p(-t.astype(LONG))),
@@ -141,9 +123,7 @@ def test_float64_is_as_precise_as_the_argument_assumes():
             assert (np.abs(found.numpy() - value) / radius).max() < 2.0**-50
 
 
-@pytest.mark.parametrize(
-    "word, least, most", [(0, 14.8, 15), (-1, 14.8, 15), (2**31 - 1, 0, 1e-23)]
-)
+@each("word, least, most", [(0, 14.8, 15), (-1, 14.8, 15), (2**31 - 1, 0, 1e-23)])
 def test_tails_and_centre_are_full(word, least, most):
     """Of 160 bits, all but the ones that are asked for are 0."""
     words = tf.constant([[word], [0]])
@@ -189,14 +169,6 @@ def test_float32_is_within_its_bounds():
     assert_safe(np.concatenate([RARE, words, words >> 8, (words >> 12) - 2**31, words >> 16]))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
-def test_float32_is_within_its_bounds_for_all_words_but_few(part):
-    """A 64th of them. All 2^32 were run once; docs/exact_noise.md has the largest errors."""
-    begin = -(2**31) + part * 2**30
-    assert_safe(np.arange(begin + 17 * part, begin + 2**30, 64))
-
-
 def test_cells_have_their_probabilities():
     """Chi-square tests of the multiples themselves, and of their last bits, at two places."""
     pairs, stddev = 2**20, 1.0
@@ -223,8 +195,3 @@ def test_non_finite_sums_stay_non_finite():
     words = random_words(2, 2)
     found = noised_on_grid(sums, 1.0, words, lambda i: random_words(FURTHER_WORDS, i.shape[0]))
     assert not np.isfinite(found[:3]).any() and np.isfinite(found[3])
-
-
-def test_bounds_leave_room():
-    """Else every number would go through float64, or none."""
-    assert 64 * NORMAL_ERROR + exact_noise.SUM_ERROR < 0.01

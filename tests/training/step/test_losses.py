@@ -5,15 +5,15 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tests.private_of import private_of
 from tfdpnorm.training.losses import PerExampleLoss
 
 RNG = np.random.default_rng(5)
 
 
-@pytest.mark.parametrize("loss", ["mse", keras.losses.MeanSquaredError()], ids=["name", "object"])
-@pytest.mark.parametrize("y_shape", [(3, 3), (3, 3, 1)], ids=str)
-def test_a_last_axis_of_one_is_no_axis(y_shape, loss):
+@each("loss, y_shape", [("mse", (3, 3, 1)), (keras.losses.MeanSquaredError(), (3, 3))])
+def test_a_last_axis_of_one_is_no_axis(loss, y_shape):
     """[3, 3, 1] against [3, 3] would broadcast to [3, 3, 3] without an error."""
     y, predictions = RNG.normal(size=(2, 3, 3)).astype(np.float32)
     values = PerExampleLoss(loss)(tf.constant(y.reshape(y_shape)), tf.constant(predictions))
@@ -28,10 +28,7 @@ def test_values_over_time_are_averaged_and_weighted():
     np.testing.assert_allclose(values, each.mean(1) * [1, 0, 2], rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "expected"),
-    [("float16", "float32"), ("bfloat16", "float32"), ("float32", "float32"), ("float64",) * 2],
-)
+@each("dtype, expected", [("float16", "float32"), ("float32", "float32"), ("float64",) * 2])
 def test_losses_are_taken_in_single_precision_or_more(dtype, expected):
     predictions = tf.constant([[300.0, 0.0]], dtype)  # whose square float16 cannot hold
     y = tf.zeros([1, 2], "float32" if dtype.endswith("16") else dtype)
@@ -51,11 +48,8 @@ def test_a_loss_of_the_users_is_converted_in_the_step():
     model = keras.Model(inputs, keras.layers.Dense(1)(inputs))
     private = private_of(
         model,
-        num_examples=40,
         expected_batch_size=8,
         steps=5,
-        l2_norm_clip=1.0,
-        noise_multiplier=1.0,
         delta=1e-3,
     )
     private.compile("sgd", loss)

@@ -1,9 +1,11 @@
 """The sum over the physical batches of a lot, for functions that were traced and others."""
 
+import itertools
+
 import numpy as np
-import pytest
 import tensorflow as tf
 
+from tests.each import each
 from tfdpnorm.data import Lot
 from tfdpnorm.gradients import ClippedSum
 from tfdpnorm.keras_compat.graphs import traced
@@ -21,8 +23,7 @@ def physical_sum(x, y, sample_weight, mask):
     return ClippedSum([total, 2.0 * total], losses, {"a": x}, padding)
 
 
-@pytest.mark.parametrize("form", ["eager", "in a graph", "traced"])
-@pytest.mark.parametrize("count", [1, 2, 5])
+@each("form, count", itertools.product(("eager", "in a graph", "traced"), (1, 2, 5)))
 def test_each_physical_batch_is_added_once(form, count):
     rng = np.random.default_rng(count)
     x = rng.normal(size=(count, ROWS, 4)).astype(np.float32)

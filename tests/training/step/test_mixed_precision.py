@@ -8,25 +8,15 @@ from tensorflow import keras
 from tfdpnorm import models
 from tfdpnorm.keras_compat.variables import trainable_variables
 
-policies = pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
-
 
 def lenet5(norm):
     return models.build("lenet5", norm=norm, input_shape=(12, 12, 1), num_classes=3)
 
 
 BUILDERS = {
-    "lenet5, layer": lambda: lenet5("layer"),
     "lenet5, public_batch": lambda: lenet5("public_batch"),
     "mlp": lambda: models.build("mlp", input_shape=(6,), hidden_units=(8,), num_classes=3),
-    "bilstm": lambda: models.build(
-        "bilstm", input_shape=(5,), vocabulary_size=20, embedding_dim=4, units=3, num_classes=3
-    ),
-    "transformer": lambda: models.build("transformer", input_shape=(5,), num_classes=3),
-    "resnet9": lambda: models.build("resnet9", input_shape=(16, 16, 1), num_classes=3),
-    "wrn_16_4": lambda: models.build("wrn_16_4", input_shape=(8, 8, 1), num_classes=3),
 }
-SLOW = ("resnet9", "wrn_16_4", "transformer", "bilstm", "lenet5, layer")
 
 
 def under(policy, build):
@@ -38,22 +28,16 @@ def under(policy, build):
 
 
 def rows_for(model, count=6):
-    rng = np.random.default_rng(3)
     shape = (count, *model.input_shape[1:])
-    if tf.as_dtype(model.input.dtype).is_integer:
-        x = rng.integers(1, 20, shape).astype(np.int32)
-    else:
-        x = rng.random(shape).astype(np.float32)
+    x = np.random.default_rng(3).random(shape).astype(np.float32)
     return x, np.arange(count) % 3
 
 
-@pytest.mark.slow_cases("mlp-mixed_bfloat16", "lenet5*")
-@policies
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in BUILDERS]
-)
-def test_agrees_with_float32(policy, name, private, step_sum, one_lot, cross_entropy):
+@pytest.mark.quick_cases("mlp")
+@pytest.mark.parametrize("name", BUILDERS)
+def test_agrees_with_float32(name, private, step_sum, one_lot, cross_entropy):
     """As near as an ordinary backward pass for each example comes, in the same precision."""
+    policy = "mixed_float16"
     sums = {}
     for each, engine in (
         ("float32", "book_keeping"),
@@ -96,41 +80,8 @@ def test_a_row_that_overflows_float16_counts_as_zero(private, step_sum, one_lot,
     assert run.nonfinite == 1
 
 
-@pytest.mark.slow
-def test_the_loss_scale_keeps_small_gradients(private, step_sum, one_lot):
-    """1e-5 times 1e-3 is no number of float16; a thousand times that is one."""
-    model = under(
-        "mixed_float16",
-        lambda: keras.Sequential(
-            [
-                keras.Input((2,)),
-                keras.layers.Dense(2, use_bias=False, kernel_initializer="ones"),
-                keras.layers.Dense(1, use_bias=False, kernel_initializer="ones"),
-                keras.layers.Lambda(lambda z: 1e-4 * z),
-                keras.layers.Activation("linear", dtype="float32"),
-            ]
-        ),
-    )
-
-    def loss(y, predictions):
-        return 1e-4 * tf.reduce_sum(predictions, axis=1)
-
-    norms = {}
-    for scale in (1.0, 4096.0):
-        trained = private(model, l2_norm_clip=1.0, loss_scale=scale)
-        trained.compile("sgd", loss)
-        x = np.ones((1, 2), np.float32)
-        norms[scale] = np.linalg.norm(step_sum(trained)(one_lot(x, np.zeros((1, 1)))))
-    # By x and by the first layer's outputs, which are 2: four of 1 and two of 2, times 1e-8.
-    expected = np.sqrt(4 * 1 + 2 * 4) * 1e-8
-    assert norms[4096.0] == pytest.approx(expected, rel=0.01)
-    assert abs(norms[1.0] / expected - 1) > 0.05
-
-
-@pytest.mark.quick_cases("mixed_float16")
-@policies
-def test_weights_and_noise_are_float32(policy, private, data, cross_entropy):
-    model = under(policy, lambda: models.build("mlp", input_shape=(5,), num_classes=3))
+def test_weights_and_noise_are_float32(private, data, cross_entropy):
+    model = under("mixed_float16", lambda: models.build("mlp", input_shape=(5,), num_classes=3))
     trained = private(model)
     trained.compile("sgd", cross_entropy)
     before = model.get_weights()

@@ -5,10 +5,7 @@ of them together raise a false alarm in fewer than one run in a million.
 """
 
 import hashlib
-import os
 import secrets
-import subprocess
-import sys
 import unittest.mock
 
 import numpy as np
@@ -16,6 +13,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tfdpnorm.data import poisson_batches
 from tfdpnorm.gradients.contributions.row_sums import rounded_sums
 from tfdpnorm.noise import grid as exact_noise
@@ -84,25 +82,14 @@ def test_tensors_never_share_random_numbers(generator):
     assert len(np.unique(np.concatenate([np.ravel(part) for part in parts]))) == 16 + 32 + 5 + 16
 
 
-@pytest.mark.parametrize("generator", GENERATORS)
-def test_large_tensors_have_noise_of_their_own(generator):
-    noise = GaussianNoise(generator=generator)
-    shapes = [(2**15,), (2**15 + 1,), (300,), (2, 2**14)]
-    draws = drawn(noise, shapes, 1.0, 0)
-    assert [d.shape for d in draws] == shapes
-    halves = [half for i in (0, 1, 3) for half in np.split(draws[i].ravel()[: 2**15], 2)]
-    assert_unrelated(halves)
-    assert_unrelated([draws[2], draws[1][:300]])
-
-
-@pytest.mark.parametrize("generator", GENERATORS)
+@each("generator", GENERATORS)
 def test_each_dtype_has_noise_of_its_own(generator):
     noise = GaussianNoise(generator=generator)
     zeros = [tf.zeros(20_000, dtype) for dtype in (tf.float32, tf.float64)]
     assert_unrelated([t.numpy() for t in noise.noised(zeros, 1.0, 0)])
 
 
-@pytest.mark.parametrize("generator", GENERATORS)
+@each("generator", GENERATORS)
 def test_each_run_has_noise_of_its_own(generator):
     runs = [GaussianNoise(generator=generator) for _ in range(2)]
     assert_unrelated([drawn(noise, [(20_000,)], 1.0, 0)[0] for noise in runs])
@@ -165,27 +152,13 @@ def test_openssl_gives_the_words():
     np.testing.assert_array_equal(found, np.frombuffer(b"".join(drawn), np.int32).reshape(2, 8))
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no os.fork here")
-def test_processes_that_were_forked_draw_other_words():
-    """In a process without TensorFlow, whose threads do not survive a fork."""
-    code = """
-import os, ssl
-ssl.RAND_bytes(16)
-read, write = os.pipe()
-if os.fork() == 0:
-    os.write(write, ssl.RAND_bytes(32))
-    os._exit(0)
-print(os.read(read, 32) == ssl.RAND_bytes(32))
-"""
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout == "False\n"
-
-
 def test_a_seed_needs_a_generator_that_repeats():
     assert GaussianNoise(insecure_seed=1).generator == "philox"
     assert GaussianNoise().generator == "openssl"
-    with pytest.raises(ValueError, match="Expected no insecure_seed with noise_generator"):
+    with pytest.raises(ValueError, match="insecure_seed"):
         GaussianNoise(insecure_seed=1, generator="openssl")
+    with pytest.raises(ValueError, match="noise_generator"):
+        GaussianNoise(generator="mersenne")
 
 
 class Interrupted(Exception):
@@ -240,7 +213,7 @@ def no_gradient(y, predictions):
     return 0.0 * tf.reduce_sum(predictions, axis=1)
 
 
-@pytest.mark.parametrize(("batch", "clip"), [(None, 0.5), (3, 0.5), (3, 4.0)])
+@pytest.mark.parametrize(("batch", "clip"), [(None, 0.5), (3, 4.0)])
 def test_updates_carry_noise_of_the_planned_size_once(batch, clip, private, weight_trace):
     """For lots of one physical batch and of several; z C / L, with the expected L, for any C."""
     x, y = np.ones((40, 100), np.float32), np.zeros(40)
@@ -280,39 +253,9 @@ def test_the_noise_pays_for_the_rounding_of_sums(engine, paid, rows, private):
     assert stddev == pytest.approx(2.0 * 0.5 * (1 + more if paid else 1), rel=1e-12)
 
 
-@pytest.mark.slow_cases("per_example")
-@pytest.mark.parametrize(
-    "engine", ["per_example", pytest.param("tfp_vectorized", marks=pytest.mark.slow)]
-)
-def test_physical_batches_change_nothing_but_memory(
-    engine, build, private, data, public, cross_entropy
-):
-    results = []
-    for batch in (None, 3):
-        keras.utils.set_random_seed(5)
-        model = build(norm="public_batch")
-        trained = private(
-            model,
-            engine=engine,
-            public_batch=public,
-            physical_batch_size=batch,
-            insecure_seed=7,
-            steps=3,
-        )
-        trained.compile(keras.optimizers.SGD(0.5), cross_entropy)
-        history = trained.fit(*data, epochs=1, steps_per_epoch=3, verbose=0).history
-        results.append([np.concatenate([w.ravel() for w in model.get_weights()]), history["loss"]])
-    np.testing.assert_allclose(results[0][0], results[1][0], rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(results[0][1], results[1][1], rtol=1e-5)
-
-
-@pytest.mark.quick_cases("tfp_model")
-@pytest.mark.parametrize("engine", ["per_example", "book_keeping", "tfp_vectorized", "tfp_model"])
-def test_an_empty_lot_is_pure_noise(engine, private, weight_trace):
+def test_an_empty_lot_is_pure_noise(private, weight_trace):
     x = np.ones((40, 100), np.float32)
-    trained = private(
-        wide_model(), engine=engine, expected_batch_size=1e-7, l2_norm_clip=1e-7, steps=2
-    )
+    trained = private(wide_model(), expected_batch_size=1e-7, l2_norm_clip=1e-7, steps=2)
     trained.compile(keras.optimizers.SGD(1.0), "mse", metrics=["mae"])
     trace = weight_trace()
     history = trained.fit(
@@ -345,8 +288,3 @@ def test_the_denominator_is_the_expected_lot_size(private, weight_trace):
     sizes = [lot.mask.numpy().sum() for lot in lots]
     assert len(set(sizes)) > 2  # partial lots and larger ones are among them
     np.testing.assert_allclose(counted, sizes, rtol=1e-4)
-
-
-def test_an_unknown_generator_is_rejected():
-    with pytest.raises(ValueError, match="Expected noise_generator to be one of"):
-        GaussianNoise(generator="mersenne")

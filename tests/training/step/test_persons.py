@@ -14,7 +14,6 @@ from tfdpnorm.training import PrivateValidation
 
 COUNTS = [1, 2, 3, 4, 1000]
 MOST = 3
-ENGINES = ["book_keeping", "per_example", "tfp_vectorized", "tfp_model"]
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +51,9 @@ def of_slots(lot):
         yield x[tuple(slot)][here], y[tuple(slot)][here]
 
 
-@pytest.mark.quick_cases("public_batch-book_keeping", "layer-per_example")
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("norm", ["layer", "public_batch"])
+@pytest.mark.parametrize(
+    "engine, norm", [("book_keeping", "public_batch"), ("per_example", "layer")]
+)
 def test_the_sum_is_that_of_a_loop_over_persons(
     engine, norm, build, of_persons, step_sum, rows, public, cross_entropy
 ):
@@ -99,18 +98,11 @@ def test_all_rows_of_a_person_take_part_where_they_fit(
 
 
 SETTINGS = {
-    "plain": {},
-    "per layer": {"clipping": "per_layer"},
-    "automatic": {"clip_function": "automatic"},
-    "views": {"augmentation": lambda x: 2.0 * x, "augmentation_multiplicity": 2},
-    "per example": {"engine": "per_example"},
     "noised statistics": {},
-    "tfp_vectorized": {"engine": "tfp_vectorized"},
-    "tfp_model": {"engine": "tfp_model"},
+    "per example": {"engine": "per_example", "clipping": "per_layer"},
 }
 
 
-@pytest.mark.quick_cases("plain", "noised statistics", "per example")
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_person_with_a_thousand_rows_moves_the_sum_by_the_clip(
     name, build, of_persons, rows, cross_entropy
@@ -221,41 +213,37 @@ class TestRefusals:
             trained.fit(*rows[:2], person=rows[2], callbacks=[stopping], verbose=0)
 
     def test_rows_of_nobody(self, trained, rows):
-        with pytest.raises(ValueError, match="needs person=..., the person of each row"):
+        with pytest.raises(ValueError, match="person="):
             trained.fit(*rows[:2], verbose=0)
         dataset = tf.data.Dataset.from_tensor_slices(rows[:2]).batch(4)
         for data in ({"x": dataset}, {"x": dataset, "person": rows[2]}):
-            with pytest.raises(ValueError, match="got a tf.data.Dataset.*save_examples"):
+            with pytest.raises(ValueError, match="tf.data.Dataset"):
                 trained.fit(**data, verbose=0)
-        with pytest.raises(ValueError, match="needs the person of each row"):
+        with pytest.raises(ValueError, match="the person of each row"):
             trained.train_on_batch(*rows[:2])
         assert trained.ledger.updates == 0
 
     def test_persons_for_a_plan_of_rows(self, build, private, rows, cross_entropy):
         one = private(build(norm="layer"))
         one.compile("sgd", cross_entropy)
-        with pytest.raises(ValueError, match="person was passed, but the plan protects rows"):
+        with pytest.raises(ValueError, match="the plan protects rows"):
             one.fit(rows[0][:40], rows[1][:40], person=rows[2][:40], verbose=0)
 
     def test_another_number_of_rows_or_persons(self, trained, rows):
         x, y, person = rows
-        told = (
-            rf"num_examples=.*got 4 persons \({len(x)} rows\).*give the plan the number of persons"
-        )
+        told = rf"num_examples=.*got 4 persons \({len(x)} rows\)"
         for most, who, text in ((2, person, "most_per_person="), (3, person % 4, told)):
             batches = poisson_batches(x, y, person=who, most_per_person=most, expected_batch_size=4)
-            with pytest.raises(ValueError, match=f"Expected data with {text}"):
+            with pytest.raises(ValueError, match=text):
                 trained.fit(batches, verbose=0)
 
     def test_noisy_answers_about_rows(self, trained, rows):
         x, y, person = rows
         asks = PrivateValidation(x[:3] + 9, y[:3], noise_multiplier=2.0)
-        with pytest.raises(
-            ValueError, match="PrivateValidation is not supported in a run that protects a person"
-        ):
+        with pytest.raises(ValueError, match="PrivateValidation"):
             trained.fit(x, y, person=person, callbacks=[asks], verbose=0)
         query = tfdpnorm.privacy.entries.Query("accuracy", 2.0, 3, True)
-        with pytest.raises(ValueError, match="protects single rows of the validation examples"):
+        with pytest.raises(ValueError, match="single rows"):
             trained.ledger.record(query)
 
     def test_phases_of_another_unit(self, private, build, data, cross_entropy):
@@ -272,10 +260,10 @@ class TestRefusals:
             "after": one.ledger,
         }
         assert tfdpnorm.make_plan(**settings).unit == "row"
-        with pytest.raises(ValueError, match="their epsilons do not compose"):
+        with pytest.raises(ValueError, match="do not compose"):
             tfdpnorm.make_plan(**settings, most_per_person=2)
 
     def test_rows_that_are_joined_with_public_ones(self, build, of_persons, public):
         model = build(norm="public_batch", statistics="example")
-        with pytest.raises(ValueError, match="most_per_person is not supported with statistics"):
+        with pytest.raises(ValueError, match="most_per_person"):
             of_persons(model, public_batch=public)

@@ -38,25 +38,17 @@ def largest_change(run, one_lot, data):
     return max(changes)
 
 
-@pytest.mark.quick_cases("book_keeping")
-@pytest.mark.parametrize("engine", ["book_keeping", "per_example"])
 def test_synthetic_public_rows_keep_the_bound_of_one_row(
-    engine, private, step_sum, one_lot, data, cross_entropy
+    private, step_sum, one_lot, data, cross_entropy
 ):
-    run = sum_without_noise(private, step_sum, "synthetic", cross_entropy, "public", engine)
+    run = sum_without_noise(private, step_sum, "synthetic", cross_entropy, "public", None)
     assert 0.5 < largest_change(run, one_lot, data) <= 1 + 1e-5
 
 
-@pytest.mark.slow_cases("example-*", "public-per_example")
+@pytest.mark.slow_cases("example-*")
 @pytest.mark.parametrize(
     ("statistics", "engine"),
-    [
-        ("public", "per_example"),
-        ("public", "book_keeping"),
-        ("blend", "per_example"),
-        pytest.param("blend", "tfp_vectorized", marks=pytest.mark.slow),
-        ("example", "per_example"),
-    ],
+    [("public", "book_keeping"), ("blend", "per_example"), ("example", "per_example")],
 )
 def test_one_row_changes_the_sum_by_at_most_the_clip(
     statistics, engine, private, step_sum, one_lot, data, public, cross_entropy
@@ -66,14 +58,7 @@ def test_one_row_changes_the_sum_by_at_most_the_clip(
     assert 0.5 < change <= 1 + 1e-5  # clipping is active, and holds
 
 
-@pytest.mark.slow
-def test_lot_statistics_break_the_bound(private, step_sum, one_lot, data, public, cross_entropy):
-    run = sum_without_noise(private, step_sum, public, cross_entropy, "lot", "per_example")
-    assert largest_change(run, one_lot, data) > 1.5
-
-
-@pytest.mark.slow_cases("tfp_*")
-@pytest.mark.parametrize("engine", ["per_example", "book_keeping", "tfp_vectorized", "tfp_model"])
+@pytest.mark.parametrize("engine", ["per_example", "book_keeping"])
 def test_a_row_with_an_infinite_derivative_moves_no_other(engine, private, step_sum, one_lot):
     """One backward pass over all rows meets 0 * inf in such a row: it must not spread."""
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, use_bias=False)])

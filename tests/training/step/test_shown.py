@@ -9,30 +9,15 @@ L = keras.layers
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
-def _log(t):
-    return tf.math.log(tf.abs(t))
-
-
 def _unit(t):
     return t / tf.norm(t, axis=-1, keepdims=True)
 
 
-@pytest.mark.slow_cases("log", "words")
-@pytest.mark.parametrize("kind", ["log", "unit", "words"])
-def test_a_model_that_makes_nan_of_rows_of_zeros(kind, private):
+def test_a_model_that_makes_nan_of_rows_of_zeros(private):
     """10 rows in two physical batches of 8: 6 rows of padding."""
     rng = np.random.default_rng(0)
-    if kind == "words":
-        x = rng.integers(1, 9, size=(10, 4))
-        layers = [
-            keras.Input((4,), dtype="int32"),
-            L.Embedding(9, 3, mask_zero=True),
-            L.GlobalAveragePooling1D(),
-        ]
-    else:
-        x = rng.normal(size=(10, 4)).astype(np.float32)
-        layers = [keras.Input((4,)), L.Lambda({"log": _log, "unit": _unit}[kind])]
-    model = keras.Sequential([*layers, L.Dense(3)])
+    x = rng.normal(size=(10, 4)).astype(np.float32)
+    model = keras.Sequential([keras.Input((4,)), L.Lambda(_unit), L.Dense(3)])
     settings = {"num_examples": 10, "expected_batch_size": 10, "steps": 1}
     settings |= {"noise_multiplier": 0.0, "physical_batch_size": 8}
     trained = private(model, **settings)

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
+from tests.each import each
 from tfdpnorm.keras_compat.variables import trainable_variables
 from tfdpnorm.layers import PublicBatchNormalization, pull_back
 from tfdpnorm.noise.gaussian import GaussianNoise
@@ -34,7 +35,7 @@ def test_the_formula():
     np.testing.assert_array_equal(shrunk(tf.zeros(5), 1.0), np.zeros(5))
 
 
-@pytest.mark.parametrize("size", [0.0, 1.0, 4.0, 30.0])
+@each("size", [0.0, 1.0, 4.0, 30.0])
 def test_it_is_nearer_to_the_truth(size):
     rng = np.random.default_rng(0)
     truth = np.full(20, size / np.sqrt(20), np.float32)
@@ -99,5 +100,5 @@ def test_only_the_pull_back_reads_shrunk_numbers(public, multiplier):
 
 
 def test_invalid_pull_back_is_rejected():
-    with pytest.raises(ValueError, match="pull_back to be one of .*'half'"):
+    with pytest.raises(ValueError, match="'half'"):
         PublicBatch([[1.0], [2.0]], pull_back="half")

@@ -86,14 +86,7 @@ def step_difference(private, data, public, cross_entropy):
 @pytest.mark.slow_cases("per_example-*")
 @pytest.mark.parametrize(
     ("engine", "scale", "center", "batch"),
-    [
-        ("per_example", True, True, 16),
-        ("per_example", False, True, None),
-        ("book_keeping", True, False, None),
-        pytest.param("per_example", False, False, None, marks=pytest.mark.slow),
-        pytest.param("tfp_vectorized", False, False, None, marks=pytest.mark.slow),
-        pytest.param("tfp_model", True, True, None, marks=pytest.mark.slow),
-    ],
+    [("per_example", False, True, 16), ("book_keeping", True, False, None)],
 )
 def test_full_is_the_gradient_of_the_public_model(engine, scale, center, batch, step_difference):
     assert step_difference(engine, "full", scale, center, batch) < 1e-5
@@ -101,16 +94,3 @@ def test_full_is_the_gradient_of_the_public_model(engine, scale, center, batch, 
 
 def test_stop_is_another_gradient(step_difference):
     assert step_difference(gradient="stop") > 0.05
-
-
-@pytest.mark.needs_tensorflow_privacy
-@pytest.mark.parametrize("switch", ["scale", "center"])
-def test_tfp_model_rejects_what_it_cannot_differentiate(
-    switch, build, private, public, data, cross_entropy
-):
-    trained = private(
-        build(norm="public_batch", **{switch: False}), public_batch=public, engine="tfp_model"
-    )
-    trained.compile("sgd", cross_entropy)
-    with pytest.raises(ValueError, match='Use engine="per_example"'):
-        trained.fit(*data, verbose=0)

@@ -84,17 +84,3 @@ class TestWithKerasCallbacks:
         counts = 30 * np.array(history[NAME])
         np.testing.assert_allclose(counts, np.round(counts), atol=1e-9)
         assert trained.history.history is history
-
-    @pytest.mark.slow
-    def test_several_steps_in_one_execution(self, build, private, fit, validation, no_noise):
-        trained = private(build(), steps=10)
-        trained.compile(
-            keras.optimizers.SGD(0.0),
-            keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-            steps_per_execution=4,
-        )
-        validate = PrivateValidation(*validation, noise_multiplier=1.0, batch_size=4)
-        history = fit(trained, [validate])
-        right = (trained.predict(validation[0], verbose=0).argmax(1) == validation[1]).mean()
-        assert history[NAME] == pytest.approx([right] * 3)
-        assert trained.ledger.updates == 10

@@ -42,15 +42,16 @@ class TestTrainingData:
         callback.check_training_data(data[0])
         assert callback.y.any()
 
-    @pytest.mark.parametrize("change", [lambda x: x, lambda x: x.astype(np.float64)])
-    def test_training_rows_are_rejected(self, change, data, validation):
+    def test_training_rows_are_rejected(self, data, validation):
         x = np.concatenate([validation[0], data[0][[3, 8]]])
         x[0] = 0.0
-        callback = PrivateValidation(change(x), np.zeros(32, int), noise_multiplier=1)
-        with pytest.raises(ValueError, match=r"2 of 32 are, .* \[30, 31\].*disjoint=False"):
+        callback = PrivateValidation(x, np.zeros(32, int), noise_multiplier=1)
+        with pytest.raises(ValueError, match=r"2 of 32 .* \[30, 31\]"):
             callback.check_training_data(data[0])
-        with pytest.raises(ValueError, match=r"1 of 32 are, .* \[0\]"):
+        with pytest.raises(ValueError, match=r"1 of 32 .* \[0\]"):
             callback.check_training_data(np.full((4, 5), -0.0, np.float32))
+        PrivateValidation(*validation, noise_multiplier=1).check_training_data(data[0])
+        PrivateValidation(*data, noise_multiplier=1, disjoint=False).check_training_data(data[0])
 
     def test_a_copy_in_higher_precision_is_recognised(self):
         x = np.random.default_rng(0).normal(size=(4, 5))
@@ -59,22 +60,12 @@ class TestTrainingData:
             with pytest.raises(ValueError, match="4 of 4 are"):
                 callback.check_training_data(theirs)
 
-    def test_fit_checks_them(self, build, private, data, fit):
-        trained = private(build())
-        with pytest.raises(ValueError, match="40 of 40 are"):
-            fit(trained, [PrivateValidation(*data, noise_multiplier=1)])
-        assert trained.ledger.updates == trained.ledger.state.queries() == 0
-
     def test_fit_checks_public_rows_too(self, build, private, public, fit):
         trained = private(build(norm="public_batch"), public_batch=public)
         callback = PrivateValidation(public, np.zeros(8, int), noise_multiplier=1)
         with pytest.raises(ValueError, match="Expected public rows that are not private, got 8"):
             fit(trained, [callback])
         assert trained.ledger.updates == trained.ledger.state.queries() == 0
-
-    def test_others_and_those_that_pay_are_not(self, data, validation):
-        PrivateValidation(*validation, noise_multiplier=1).check_training_data(data[0])
-        PrivateValidation(*data, noise_multiplier=1, disjoint=False).check_training_data(data[0])
 
     def test_a_row_is_all_of_its_inputs(self, data, validation):
         split = lambda x: {"a": x[:, :2], "b": x[:, 2:]}  # noqa: E731
