@@ -26,7 +26,9 @@ KLAUSES = dict(epochs=50, plateau="test", precision="float32", optimizer="nadam"
 OTHERS = {
     davody.spec: [
         (("mnist", "none", 0.05), {}),
-        (("mnist", "group", None), dict(noise_multiplier=1.25)),
+        *(((dataset, "group", None), dict(noise_multiplier=1.25))
+          for dataset in ("mnist", "cifar10", "ag_news")),
+        (("ag_news", "layer", float("inf")), {}),
         (("mnist", "group", 1.0), {}),
         (("mnist", "public_batch", 2.0), {}),
         (("mnist", "public_batch", 1.0), dict(delta=1e-3)),
