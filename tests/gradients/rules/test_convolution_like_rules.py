@@ -1,5 +1,7 @@
 """Rules of depthwise, separable, transposed and grouped convolutions, and of PReLU."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -100,23 +102,30 @@ def grouped():
 
 
 def prelu():
+    """Behind a layer that gives negative numbers too."""
     of = layers.PReLU
     return [
-        ((4, 3, 2), of(alpha_initializer="glorot_normal")),
-        ((4, 3, 2), of(alpha_initializer="ones", shared_axes=[1, 2])),
-        ((4, 3, 2), of(alpha_initializer="ones", shared_axes=[3])),
-        ((5,), of(shared_axes=[1])),
+        (shape, keras.Sequential([layers.Dense(shape[-1]), layer]))
+        for shape, layer in (
+            ((4, 3, 2), of(alpha_initializer="glorot_normal")),
+            ((4, 3, 2), of(alpha_initializer="ones", shared_axes=[1, 2])),
+            ((4, 3, 2), of(alpha_initializer="ones", shared_axes=[3])),
+            ((5,), of(shared_axes=[1])),
+        )
     ]
 
 
 @each("kind", [depthwise, separable, transposed, grouped, prelu])
 def test_convolutions_equal_the_loop(kind):
     keras.utils.set_random_seed(3)
-    with double_precision():
+    # TensorFlow's transposed convolutions of float64 take no dilation.
+    narrow = kind is transposed
+    with contextlib.nullcontext() if narrow else double_precision():
         cases = kind()
         model = side_by_side(*cases)
-    assert all(rule_for(layer) is not None for _, layer in cases)
-    assert_equals_the_loop(model, counts=(0, 1, 3), tolerance=1e-9)
+    for _, layer in cases:
+        assert rule_for(getattr(layer, "layers", [layer])[-1]) is not None
+    assert_equals_the_loop(model, counts=(0, 1, 3), tolerance=2e-5 if narrow else 1e-9)
 
 
 def one_of_each():
