@@ -176,8 +176,16 @@ test: env ## run the tests that are not slow
 
 # What depends on Keras, TensorFlow or dp-accounting, with the oldest ones; and a few tests of every
 # part with versions in between.
-DEPEND_ON_VERSIONS := tests/keras_compat tests/layers
-OF_EVERY_PART := tests/training/test_fit.py
+DEPEND_ON_VERSIONS := tests/keras_compat tests/keras_conformance tests/layers tests/gradients \
+    tests/independence tests/training tests/convert tests/tuning \
+    tests/privacy/test_accountants.py tests/privacy/test_mixtures.py \
+    tests/privacy/test_published_values.py
+OF_EVERY_PART := $(addprefix tests/, \
+    $(patsubst %, keras_compat/test_%.py, exchange graphs importing layers models saving) \
+    $(patsubst %, training/test_%.py, fit make_private saving) \
+    training/resume/test_epochs.py training/resume/test_interrupts.py \
+    layers/test_variational_dropout.py gradients/engines convert/test_convert.py \
+    tuning/test_private_random_search.py)
 IN_BETWEEN := TENSORFLOW=2.18 KERAS=3.5
 LATER := TENSORFLOW=2.20 KERAS=3.10
 
