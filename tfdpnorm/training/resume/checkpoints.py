@@ -82,11 +82,7 @@ def save_checkpoint(path, updates, tail, model, variables, *, callbacks, physica
 def last_whole_state(path):
     """Finds the newest checkpoint that is whole, and warns of newer ones that are not.
 
-    Args:
-        path: Folder of the run.
-
-    Returns:
-        Pair of its state, or None without one, and the list of damaged ones, in words.
+    Returns its state, or None without one, and the list of damaged ones, in words.
     """
     damaged = []
     _bring_back_replaced(path)
@@ -117,16 +113,10 @@ def _bring_back_replaced(path):
 
 
 def restore(path, state, variables):
-    """Gives groups of variables the values of a checkpoint.
+    """Gives groups of variables, as for `save_checkpoint`, the values of a checkpoint's state.
 
-    Args:
-        path: Folder of the run.
-        state: State of the checkpoint.
-        variables: As for `save_checkpoint`. A group that differs from what was saved, in what it is
-            of or in the shapes of its variables, is left as it is.
-
-    Returns:
-        The names of those groups, a list.
+    A group that differs from what was saved, in what it is of or in the shapes of its variables, is
+    left as it is. Returns the list of the names of those groups.
     """
     fitting = {
         name: group
