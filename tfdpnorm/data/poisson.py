@@ -91,12 +91,8 @@ def random_slots(count, slots, bits):
     """Draws distinct slots for `count` examples: each injection is equally likely.
 
     The order of random words is a uniform permutation, provided that no two are equal. Equal ones
-    are drawn again, which leaves it exactly uniform.
-
-    Args:
-        count: n >= 0 examples.
-        slots: The number of slots, >= n. What is drawn does not depend on n.
-        bits: Function from a count to that many uniform uint64 words.
+    are drawn again, which leaves it exactly uniform. What is drawn from `bits`, a function from a
+    count to that many uniform uint64 words, does not depend on `count` = n <= `slots`.
 
     Returns:
         The slot of each example, int64 [n].
