@@ -183,14 +183,16 @@ class Exchanges:
                 why = f"no converter is registered for {type(layer).__name__}"
                 self._note(layer, name, KEPT, why, is_converted=False)
             return None
+        is_norm = isinstance(layer, BATCH_NORMALIZATIONS)
+        takes_public_rows = is_norm and self.settings.batch_norm == "public_batch"
         try:
-            if layer.name in self._several and isinstance(layer, BATCH_NORMALIZATIONS):
+            if is_norm and layer.name in self._several:
                 raise CannotConvertError(_SEVERAL)
-            if self._takes_public_rows_always(layer):
+            if takes_public_rows and is_always_called_in_training(layer):
                 raise CannotConvertError(_ALWAYS)
             found = converter(layer, self.settings)
         except CannotConvertError as error:
-            if not isinstance(layer, BATCH_NORMALIZATIONS) or not layer.built:
+            if not is_norm or not layer.built:
                 self._note(layer, name, KEPT, str(error), is_converted=False)
                 return None
             found = frozen(layer)
@@ -199,16 +201,11 @@ class Exchanges:
             )
             return found
         if found is None:
-            if isinstance(layer, BATCH_NORMALIZATIONS):
+            if is_norm:
                 self._note(layer, name, KEPT, "frozen: stays in inference mode")
             return None
         self._note(layer, name, _new_type(found.layer), found.lost, found.carried)
         return found
-
-    def _takes_public_rows_always(self, layer):
-        is_public = self.settings.batch_norm == "public_batch"
-        is_norm = isinstance(layer, BATCH_NORMALIZATIONS)
-        return is_public and is_norm and is_always_called_in_training(layer)
 
     def _taken(self, layer, found):
         if found.carry is not None:

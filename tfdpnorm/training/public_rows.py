@@ -371,7 +371,11 @@ class Streams:
         return rows_in_structure_of(self.model, self.public_batch, x)
 
     def _with_public_rows(self, x):
-        return _joined(x, self.public_rows_like(x))
+        return tf.nest.map_structure(
+            lambda private, public: tf.concat([private, tf.cast(public, private.dtype)], 0),
+            x,
+            self.public_rows_like(x),
+        )
 
     def _row_weights(self, mask):
         """[rows + M] weights that keep padding out of joint moments; None if there is none."""
@@ -400,11 +404,3 @@ class Streams:
 
         count = tf.shape(tf.nest.flatten(x)[0])[0]
         return map_rows(one, (x, tf.zeros([count]))).masked_predictions()
-
-
-def _joined(x, public_batch):
-    return tf.nest.map_structure(
-        lambda private, public: tf.concat([private, tf.cast(public, private.dtype)], 0),
-        x,
-        public_batch,
-    )

@@ -120,7 +120,9 @@ class Workers:
             *rate_variables(private.optimizer),
         ]
         values = self.from_chief([tf.convert_to_tensor(v.read_value()) for v in variables])
-        self._follow_streams(private.streams)
+        # The chief has settled on its weight by other initial weights.
+        (weight,) = self.from_chief([tf.constant(private.streams.pull_back_weight, tf.float64)])
+        private.streams.pull_back_weight = float(weight)
         if not self.is_chief:
             for variable, value in zip(variables, values, strict=True):
                 variable.assign(value)
@@ -154,11 +156,6 @@ class Workers:
                 f"{where}. An example at different positions in two processes would count twice. "
                 "Give all processes the same."
             )
-
-    def _follow_streams(self, streams):
-        """Gives a worker the weight that the chief has settled on, by other initial weights."""
-        (weight,) = self.from_chief([tf.constant(streams.pull_back_weight, tf.float64)])
-        streams.pull_back_weight = float(weight)
 
     def _follow_ledger(self, private, resumption):
         """Gives the ledger in memory of a worker what that of the chief has spent."""
