@@ -207,12 +207,8 @@ def count_correct(scores, included, guesses):
 def audit_canaries(scores, included, *, guesses, claimed_epsilon, delta, confidence=0.95):
     """Returns the `CanaryAudit` of guesses by `count_correct`.
 
-    Args:
-        scores: [m], higher for a canary that was probably trained on.
-        included: [m], the coins.
-        guesses: r, even, at most m; fixed beforehand. Half of them go in each direction.
-        claimed_epsilon, delta: Of the claim that is audited.
-        confidence: Of the lower bound.
+    `scores` [m] are higher for canaries that were probably trained on; `included` [m] are the
+    coins; `guesses` is even, at most m, and fixed beforehand.
     """
     correct = count_correct(scores, included, guesses)
     return CanaryAudit(

@@ -174,13 +174,9 @@ class GradientCanaryAudit(NamedTuple):
 def audit_gradient_canaries(scores, included, *, guesses, claimed_epsilon, family, confidence=0.95):
     """Guesses the coins of gradient canaries, and bounds epsilon in three ways.
 
-    Args:
-        scores: [m], logarithms of likelihood ratios, see `TableScores`.
-        included: [m], the coins.
-        guesses: r, even, at most m; fixed beforehand. Half of them go in each direction.
-        claimed_epsilon: Of the claim that is audited.
-        family: `tfdpnorm.audit.trade_offs.DPSGDFamily` of the plan.
-        confidence: Of each bound.
+    `scores` [m] are logarithms of likelihood ratios, see `TableScores`; `included` [m] are the
+    coins; `guesses` is even, at most m, and fixed beforehand; `family` is the `DPSGDFamily` of the
+    plan.
     """
     scores, included = np.asarray(scores), np.asarray(included, bool)
     count, correct = len(included), count_correct(scores, included, guesses)

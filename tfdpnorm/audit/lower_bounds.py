@@ -120,16 +120,10 @@ def one_run_p_value(canaries, guesses, correct, *, epsilon, delta):
     """An upper bound on the probability of so many correct guesses under (epsilon, delta)-DP.
 
     Each of m canaries was in the data or not, by the toss of a fair coin. An attacker who sees what
-    was trained guesses r of the m coins. Under (epsilon, 0)-DP the number of correct guesses is
-    dominated by r independent ones, each correct with probability p = e^epsilon / (1 + e^epsilon);
-    delta adds at most 2 m delta max_i P[v - i <= Binomial(r, p) < v] / i, over i = 1 .. v.
-
-    Args:
-        canaries: m, number of canaries, each with a coin of its own.
-        guesses: r <= m, how many coins were guessed; the others are abstentions.
-        correct: v <= r, how many guesses were correct.
-        epsilon: The claim that is tested, >= 0.
-        delta: The delta of the claim.
+    was trained guesses r <= m of the coins, and abstains from the others; v guesses are correct.
+    Under (epsilon, 0)-DP the number of correct guesses is dominated by r independent ones, each
+    correct with probability p = e^epsilon / (1 + e^epsilon); delta adds at most 2 m delta
+    max_i P[v - i <= Binomial(r, p) < v] / i, over i = 1 .. v.
 
     Reference:
         Steinke, Nasr and Jagielski (2023), "Privacy auditing with one (1) training run",

@@ -183,15 +183,10 @@ def head_layers(num_classes, norm, features, statistics="public", statistics_gra
 
 
 def whole_model(trunk, layers, pixels, image_shape, views=1):
-    """Returns the model from images in [0, 1] to logits.
+    """Returns the model from images in [0, 1] of a shape (height, width, channels) to logits.
 
-    Args:
-        trunk: From what it takes to features, or to what the first of the layers takes; frozen or
-            not.
-        layers: Those after it.
-        pixels: `tfdpnorm.convert.Pixels`.
-        image_shape: (height, width, channels) of the images that come.
-        views: 2 averages the features of each image and its mirror image.
+    `trunk`, frozen or not, gives features, or what the first of the further layers takes. With 2
+    `views`, the features of each image and of its mirror image are averaged.
     """
     inputs = keras.Input(image_shape, name="image")
     x = pixels(inputs)

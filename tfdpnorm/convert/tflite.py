@@ -39,11 +39,8 @@ def to_tflite(model, ranges=None):
 def of_function(call, specs, owner, ranges=None):
     """Returns the bytes of a TFLite model that computes a function of tensors.
 
-    Args:
-        call: The function.
-        specs: `tf.TensorSpec` of each tensor, with one row: a list.
-        owner: The Keras model or layer that has the function's variables.
-        ranges: List of [M, ...] rows that are not private, for int8; None for float32.
+    `specs` is a list of `tf.TensorSpec`, with one row each; `owner` is the Keras model or layer
+    that has the function's variables; `ranges` as in `to_tflite`.
     """
     function = tf.function(call, autograph=False)
     converter = tf.lite.TFLiteConverter.from_concrete_functions(

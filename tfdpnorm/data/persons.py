@@ -142,16 +142,15 @@ def _reject_missing(count):
 
 
 def rows_of_persons(drawn, starts, order, most, bits):
-    """Draws the rows that stand for each drawn person: all of them, or `most` at random.
+    """Draws the rows that stand for each drawn person: all of them, or `most` = k at random.
 
-    Of a person with more rows each subset of `most` is equally likely, to within 2^-53 (Floyd's
+    Of a person with more rows each subset of k is equally likely, to within 2^-53 (Floyd's
     algorithm). It depends on no one else's rows. Epsilon holds for any choice: a person's gradient
     is clipped once, whatever it is the mean of.
 
     Args:
         drawn: Numbers of the persons, int64 [n].
         starts, order: The pair `Persons.index`.
-        most: k.
         bits: Function from a count to that many uniform uint64 words.
 
     Returns:

@@ -52,16 +52,12 @@ def insecure_bits(seed, update):
 
 
 def poisson_rows(num_examples, sampling_rate, bits):
-    """Draws one Poisson sample: each row is in it independently with the same probability.
+    """Draws one Poisson sample: each of N rows is in it independently with the same probability q.
 
     Between one included row and the next lies a geometric number of left-out rows. Drawing these
     gaps (Fan, Muller and Rezucha, 1962) gives the same distribution as one coin per row, to within
-    2^-53 of each probability, and takes work in proportion to the sample.
-
-    Args:
-        num_examples: N >= 1.
-        sampling_rate: probability q of each row, 0 < q <= 1.
-        bits: function from a count to that many uniform uint64 words.
+    2^-53 of each probability, and takes work in proportion to the sample. `bits` is a function
+    from a count to that many uniform uint64 words.
 
     Returns:
         The included row numbers, int64, ascending, shape [n], where n ~ Binomial(N, q).

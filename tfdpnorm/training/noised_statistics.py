@@ -51,16 +51,14 @@ class NoisedStatistics:
     def joined(self, clipped, measured, weights, lot, row_moments, replicas):
         """Joins the statistics of a `Lot` [K, P, ...] with its clipped gradients.
 
-        A row moves the first list that is returned, as one vector, by at most `plan.l2_norm_clip`.
+        Returns a triple like the first three arguments, two running averages per layer longer. A
+        row moves its first list, as one vector, by at most `plan.l2_norm_clip`.
 
         Args:
             clipped: List of tensors, the clipped sum with respect to `measured`.
             measured: List of variables.
             weights: None, or what each part of the sum has been multiplied by.
             row_moments: The method of that name as a function of the parts of a physical batch.
-
-        Returns:
-            Triple like the first three arguments, two running averages per layer longer.
         """
         if _all_layers(self._model) != self._all:
             raise ValueError(

@@ -37,18 +37,15 @@ _FEWEST = 3  # numbers in a vector that shrinking can improve
 
 
 def shrunk(noised, stddev):
-    """A noisy vector with less expected error: max(0, 1 - (d - 2) s^2 / |x|^2) x.
+    """A noisy vector with less expected error: max(0, 1 - (d - 2) s^2 / |x|^2) x; x for d < 3.
 
     For x = theta + s N(0, I) of d >= 3 numbers, its expected squared distance from theta is smaller
-    than that of x, whatever theta is. Where x is little but noise it is close to 0. With d < 3 it
-    is x itself.
+    than that of x, whatever theta is (James and Stein 1961, "Estimation with quadratic loss";
+    Baranchik 1964 for the 0). Where x is little but noise it is close to 0.
 
     Privacy:
         Post-processing: a function of the noisy vector and of the noise's standard deviation s,
         which is public.
-
-    Reference:
-        James and Stein (1961), "Estimation with quadratic loss"; Baranchik (1964) for the 0.
     """
     size = noised.shape.num_elements()
     if size < _FEWEST:

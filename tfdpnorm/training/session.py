@@ -48,14 +48,9 @@ class Session:
     def check_ready(self, optimizer, *, made, is_compiled):
         """Rejects training that could not be accounted for, or that the plan has no room for.
 
-        Args:
-            made: Updates that were made.
-            is_compiled: Whether `compile` was called.
-
-        Raises:
-            ValueError: for an optimizer that something else has used.
-            RuntimeError: in another process, and before `compile`.
-            BudgetExhaustedError: if no planned update is left.
+        `made` is the number of updates that were made. Raises as
+        `tfdpnorm.training.checks.models.check_ready`, and ValueError for an optimizer that
+        something else has used.
         """
         check_ready(self._ledger, process=self._process, is_compiled=is_compiled)
         self.check_counted(made)

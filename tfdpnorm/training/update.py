@@ -350,28 +350,25 @@ def _physical_batch(lot, k):
 def private_gradients(
     clipped, trained, *, plan, noise, update, pulls_back, noised_statistics, shrinks=False
 ):
-    """Noises a `ClippedBatch` and turns it into the gradients for the optimizer.
+    """Noises a `ClippedBatch` and turns it into the gradients of `trained` for the optimizer.
 
     (sum + N(0, (z S)^2)) / expected_batch_size, where the sum is over all measured variables taken
     as one vector and S is its sensitivity: C, and what rounding adds. By default the numerator is
     rounded to a grid (`tfdpnorm.noise.grid`). What the sums were multiplied by for
     the clip is undone after the noise.
 
+    The gradient is None for a variable that the loss does not depend on: its sum is zero for any
+    batch, so that there is nothing to hide, and noise would only spoil weights that are used
+    elsewhere. Keras leaves them as they are, too.
+
     Args:
         trained: The variables that the optimizer updates, the first of those that are measured.
-        plan: `PrivacyPlan`, for z and the expected batch size.
-        noise: `tfdpnorm.noise.gaussian.GaussianNoise`.
         update: The number of this update's noise, of `GaussianNoise.next_number`.
         pulls_back: Whether the part of the gradient that comes through the public statistics is
             added, from the noisy numbers (`tfdpnorm.layers.pull_back`).
         noised_statistics: `NoisedStatistics`, whose running averages are moved by what is released
             for them.
         shrinks: Whether the noisy numbers are shrunk before they are pulled back.
-
-    Returns:
-        List of tensors like `trained`, and None for the gradient of a variable that the loss does
-        not depend on: its sum is zero for any batch, so that there is nothing to hide, and noise
-        would only spoil weights that are used elsewhere. Keras leaves them as they are, too.
     """
     sums, measured = clipped.sums, clipped.measured
     sums = [tf.ensure_shape(s, v.shape) for s, v in zip(sums, measured, strict=True)]

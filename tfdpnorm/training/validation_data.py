@@ -147,7 +147,8 @@ def check_no_training_rows(x, trained, *, steps=None, remedy=_REMEDY):
 
     A row is one if all of its inputs are the same, in any dtype and with axes of size 1 more or
     less. A row altered in the least is not recognised. Datasets and Sequences are read once: what
-    they give in another pass is not seen.
+    they give in another pass is not seen. The error gives the numbers of such rows, for the data's
+    curator, not for publication; or says that inputs cannot be compared.
 
     Args:
         x: Structure of arrays or tensors [n, ...]; or a `tf.data.Dataset` or
@@ -155,10 +156,6 @@ def check_no_training_rows(x, trained, *, steps=None, remedy=_REMEDY):
         trained: Structure of arrays [N, ...], or what `tfdpnorm.data.inputs` makes of them.
         steps: `validation_steps` of `fit`.
         remedy: Sentence for the message.
-
-    Raises:
-        ValueError: giving the numbers of such rows, for the data's curator, not for publication; or
-            if inputs or rows differ in shape, or cannot be read, so that it cannot be checked.
     """
     trained = as_inputs(trained)
     theirs = trained.leaves

@@ -46,13 +46,9 @@ def check_targets(losses, outputs, targets):
     TensorFlow would reject these within a step, and show labels: the ValueError shows only their
     shape. Labels that are read on demand are not looked at.
 
-    Args:
-        losses: List of Keras losses, None for outputs without one.
-        outputs: List of the model's outputs, tensors or specs, as long.
-        targets: List of arrays [N, ...]; nothing is checked if it is not as long.
-
-    Returns:
-        List of the `ClassNumbers` or `Probabilities` of each target, None for other targets.
+    Losses (None for outputs without one), outputs (tensors or specs) and targets (arrays [N, ...])
+    are lists; nothing is checked if their lengths differ. Returns a list of the `ClassNumbers` or
+    `Probabilities` of each target, None for other targets.
     """
     if not len(losses) == len(outputs) == len(targets):
         return [None] * len(targets)
@@ -129,16 +125,12 @@ def outputs_of(model):
 
 
 def weights_by_class(class_weight, y, sample_weight):
-    """Returns the weight of each example, [N], as Keras makes it from those of classes.
+    """Returns the weight of each example, [N], as Keras makes it from those of classes 0, 1, ... .
 
     An example's weight depends on its own label alone, so that its gradient is clipped as that of
-    any other example. Raises ValueError for other weights or targets, with nothing of the targets
-    but their shape.
-
-    Args:
-        class_weight: Dict of a number for each class 0, 1, ... .
-        y: Class numbers [N] or [N, 1], or [N, classes], of which the largest is an example's.
-        sample_weight: None, or weights [N], which these are multiplied by.
+    any other example. `y` are class numbers [N] or [N, 1], or [N, classes], of which the largest is
+    an example's; `sample_weight` [N] is None, or multiplied with these. Raises ValueError for other
+    weights or targets, with nothing of the targets but their shape.
     """
     numbered = isinstance(class_weight, dict) and set(class_weight) == set(range(len(class_weight)))
     if not numbered or not all(isinstance(w, numbers.Real) for w in class_weight.values()):

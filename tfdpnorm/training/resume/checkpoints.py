@@ -25,24 +25,18 @@ def checkpoint_folders(path):
 
 
 def save_checkpoint(path, updates, tail, model, variables, *, callbacks, physical_batch_size):
-    """Writes a checkpoint, whole or not at all, and removes old ones.
+    """Writes a checkpoint, whole or not at all, removes old ones, and returns its state, a dict.
+
+    Raises OSError if it cannot be written; then the last checkpoint is still there.
 
     Args:
-        path: Folder of the run.
         updates: The updates that the weights have seen.
         tail: Where the ledger is, see `tfdpnorm.privacy.journal.Journal.tail`.
-        model: The Keras model.
         variables: Dict of groups of variables by name, each a pair: what it is of, anything that
             JSON can hold, and the list of variables. They are "the optimizer", "the learning rate"
             and "callbacks" (`Checkpointing`); the weights of the model are a group besides.
         callbacks: List of dicts, what callbacks remember.
         physical_batch_size: The rows of a physical batch, None for a whole batch at once.
-
-    Returns:
-        The state of the checkpoint: a dict that JSON can hold.
-
-    Raises:
-        OSError: if it cannot be written; then the last checkpoint is still there.
     """
     final = _folder(path, updates)
     partial = path / f"{final.name}.partial"
