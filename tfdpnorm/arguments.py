@@ -13,14 +13,7 @@ _NOISE_MULTIPLIERS = (1e-100, 1e100)
 
 
 def refusal(name, expected, value, remedy=""):
-    """Returns the ValueError for an argument.
-
-    Args:
-        name: Of the argument.
-        expected: What it may be, so that "Expected <name> <expected>" is the start of a sentence.
-        value: What came.
-        remedy: Sentence on what to do; "" for none.
-    """
+    """Returns the ValueError "Expected <name> <expected>, got <value>. <remedy>" of an argument."""
     message = f"Expected {name} {expected}, got {_shown(value)}."
     return ValueError(f"{message} {remedy}" if remedy else message)
 
@@ -126,14 +119,8 @@ def whole(name, value, *, at_least, remedy=""):
 def integer(name, value, *, at_least, remedy="", wrong_type=TypeError):
     """Returns `value` as an int >= `at_least`, for a size, a seed or a count of rows.
 
-    Other than `whole`, it rejects whole floats.
-
-    Args:
-        name: Of the argument.
-        value: What came.
-        at_least: The least that it may be.
-        remedy: See `refusal`.
-        wrong_type: The exception for whatever is not an integer.
+    Other than `whole`, it rejects whole floats. `wrong_type` is the exception for all that is not
+    an integer.
     """
     expected = f"to be an integer >= {at_least}"
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):

@@ -25,17 +25,10 @@ def reason(error):
 
 
 def make_folder(path, name):
-    """Makes a folder and tries to write to it, so that a run fails before it trains.
+    """Makes a folder, if absent, and tries to write to it, so that a run fails before it trains.
 
-    Args:
-        path: Folder, made if absent.
-        name: What the caller calls it, for the message.
-
-    Returns:
-        Its `pathlib.Path`.
-
-    Raises:
-        OSError: if it cannot be made or written to.
+    Returns its `pathlib.Path`. Raises OSError, which calls it `name`, if it cannot be made or
+    written to.
     """
     path = pathlib.Path(path)
     probe = path / f".writable-{secrets.token_hex(4)}"
@@ -54,19 +47,10 @@ def make_folder(path, name):
 
 
 def write_whole(path, data, *, durable=False):
-    """Writes a file, in place of one that was there, whole or not at all.
+    """Writes text or bytes to a file, in place of one that was there, whole or not at all.
 
-    Args:
-        path: The file; its folder exists.
-        data: Text or bytes.
-        durable: Whether it is on the disk when the call returns.
-
-    Returns:
-        Its `pathlib.Path`.
-
-    Raises:
-        OSError: if it cannot be written. Then nothing has changed, unless the last step failed, to
-            flush the folder.
+    Returns its `pathlib.Path`. With `durable`, it is on the disk then. Raises OSError if it cannot
+    be written. Then nothing has changed, unless the last step failed, to flush the folder.
     """
     path = pathlib.Path(path)
     with scratch_file(path) as partial:
@@ -78,20 +62,7 @@ def write_whole(path, data, *, durable=False):
 
 
 def write_new(path, data, *, durable=False):
-    """Writes a file that must not be there yet, whole or not at all.
-
-    Args:
-        path: The file; its folder exists.
-        data: Text or bytes.
-        durable: As in `write_whole`.
-
-    Returns:
-        Its `pathlib.Path`.
-
-    Raises:
-        FileExistsError: if something has the name.
-        OSError: if it cannot be written.
-    """
+    """Writes a file as `write_whole` does, but raises FileExistsError if something has the name."""
     path = pathlib.Path(path)
     with scratch_file(path) as partial:
         _write(partial, data, durable)
@@ -116,13 +87,9 @@ def scratch_file(path):
 
 
 def publish(partial, path):
-    """Gives the file `partial` the name `path`, unless something has that name.
+    """Gives the file `partial` the name `path`; raises FileExistsError if something has that name.
 
     Without hard links, a process that is killed between two steps leaves an empty file there.
-
-    Raises:
-        FileExistsError: if something has the name.
-        OSError: if it cannot be renamed.
     """
     try:
         os.link(partial, path)
@@ -158,17 +125,8 @@ def flush(path):
 def lock(descriptor, *, wait=False):
     """Locks an open file or folder against other processes, until it is closed.
 
-    Where the operating system or the file system has no such locks, nothing is locked.
-
-    Args:
-        descriptor: Of the file or folder.
-        wait: Whether to wait until another process unlocks it.
-
-    Returns:
-        Whether it is locked now; False where there are no locks.
-
-    Raises:
-        BlockingIOError: another process has it locked, and `wait` is False.
+    Returns whether it is locked: where the operating system or the file system has no such locks,
+    it is not. Raises BlockingIOError if another process has it locked, and `wait` is False.
     """
     if fcntl is None:
         return False
@@ -183,13 +141,9 @@ def lock(descriptor, *, wait=False):
 
 @contextlib.contextmanager
 def locked_folder(folder, echo):
-    """Context in which a folder is locked; waits for others, and shows a line if it has to.
+    """Context in which a folder is locked; waits for others, and if it has to, `echo`es a line.
 
     Where there are no such locks, it continues without one.
-
-    Args:
-        folder: The folder.
-        echo: Function that shows a line.
     """
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -7,12 +7,8 @@ def attributes(package, names, packages=()):
     """Returns the functions `__getattr__` and `__dir__` of a package whose names are lazy.
 
     Type checkers and editors do not run these; for them, the package lists the same names under
-    `if TYPE_CHECKING:`.
-
-    Args:
-        package: The `__name__` of the package.
-        names: Dict of the module that defines a name, by that name.
-        packages: The packages inside of it that are attributes, too.
+    `if TYPE_CHECKING:`. `names` is a dict from each name to the module that defines it; `packages`
+    are those inside of the package that are attributes, too.
     """
 
     def __getattr__(name):

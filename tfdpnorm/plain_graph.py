@@ -5,11 +5,9 @@
 
 
 class Tensor:
-    """A tensor of a graph.
+    """A tensor of a graph, output number `index` of the `Operation` `op`.
 
     Attributes:
-        op: The `Operation` that gives it.
-        index: Which of its outputs it is.
         dtype: Name of its type, such as "float32", "variant" or "resource".
         shape: Static shape, a tuple with None for unknown sizes; None without rank.
     """
@@ -41,13 +39,9 @@ class Tensor:
 
 
 class Operation:
-    """An operation of a graph.
+    """An operation of a graph, of a type such as "MatMul", with its `Tensor`s.
 
     Attributes:
-        type: Its type, such as "MatMul".
-        name: Its name in the graph.
-        inputs: List of `Tensor`.
-        outputs: List of `Tensor`.
         attributes: Dict of its attributes that are numbers, flags, words, or lists of these; with
             "value", an array, if it is a small constant of integers or of booleans.
         arguments: Tuple of the names of its arguments, if it has state; else ().
@@ -75,13 +69,7 @@ class Operation:
 
 
 class Graph:
-    """A graph: operations, in the order in which they were made.
-
-    Attributes:
-        operations: List of `Operation`.
-        inputs: List of `Tensor`.
-        outputs: List of `Tensor`.
-    """
+    """A graph: operations, in the order in which they were made; lists of `Tensor` in and out."""
 
     __slots__ = ("operations", "inputs", "outputs")
 
@@ -91,8 +79,7 @@ class Graph:
     def inside(self):
         """Yields its operations, and those of the functions that they call.
 
-        Raises:
-            UnknownGraph: at an operation that calls a function whose graph is not known.
+        Raises UnknownGraph at an operation that calls a function whose graph is not known.
         """
         for op in self.operations:
             yield op
@@ -105,11 +92,7 @@ class UnknownGraph(LookupError):
 
 
 def called(op, name):
-    """Returns the `Graph` that an operation calls by an attribute.
-
-    Raises:
-        UnknownGraph: if it is not known.
-    """
+    """Returns the `Graph` that an operation calls by an attribute; UnknownGraph if not known."""
     graph = op.functions.get(name)
     if graph is None:
         raise UnknownGraph(f"the graph of the function in {name!r} of {op.name!r} is unknown")

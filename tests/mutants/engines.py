@@ -64,8 +64,8 @@ MUTANTS = (
     fault(
         "tensors-of-other-graphs-are-no-refusal",
         "tfdpnorm/training/checks/independence.py",
-        "    if captures_symbols(function):",
-        "    if False:",
+        "        if captures_symbols(traced):",
+        "        if False:",
         "The ledger counts an update that fails before it has computed anything.",
         tests_in(
             "tests/training/checks/test_engine_in_use.py",

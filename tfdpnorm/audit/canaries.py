@@ -23,52 +23,33 @@ _RIDGE = 0.1
 
 
 class Canaries(NamedTuple):
-    """Rows whose presence is secret.
-
-    Attributes:
-        x: [m, ...].
-        y: [m] labels.
-        included: [m], bool: the coins.
-    """
+    """Rows [m, ...] with labels [m] whose presence is secret; the coins `included`, bool [m]."""
 
     x: np.ndarray
     y: np.ndarray
     included: np.ndarray
 
     def join(self, x, y):
-        """Appends the canaries to private rows.
+        """Appends the canaries to private rows; returns x [n + m, ...], y and sample weights.
 
         Those whose coin says "absent" get the sample weight 0. Such a row adds nothing to a clipped
         sum, as if it were absent, while N and the sampling rate are the same for all coins.
-
-        Args:
-            x: [n, ...].
-            y: [n].
-
-        Returns:
-            (x [n + m, ...], y [n + m], sample weights [n + m]).
         """
         weights = np.concatenate([np.ones(len(x), np.float32), self.included.astype(np.float32)])
         return np.concatenate([x, self.x]), np.concatenate([y, self.y]), weights
 
 
 def make_canaries(x, y, num_classes, *, kind="mislabelled", insecure_seed=None):
-    """Makes canaries of rows that are not trained on.
+    """Makes `Canaries` of rows that are not trained on.
 
     Args:
         x: [m, ...], rows that are not among the private ones.
         y: [m] int labels.
         num_classes: Number of labels, at least 2.
         kind: "mislabelled": the rows, each with another label. "random_pixels": independent uniform
-            numbers within the range of x, with random labels.
+            numbers within the range of x, with random labels. ValueError for another one.
         insecure_seed: For tests: makes canaries and coins repeatable. None: the coins come from the
             operating system.
-
-    Returns:
-        `Canaries`.
-
-    Raises:
-        ValueError: for an unknown kind.
     """
     choice("kind", kind, CANARY_KINDS)
     rng = np.random.default_rng(insecure_seed)
@@ -91,7 +72,9 @@ class CanaryScores(keras.callbacks.Callback):
 
     Each update takes the memory and time of m clipped gradients, each of the size of the model.
     Where the released numbers go through a pull-back (public-batch normalisation with the full
-    gradient) the estimates are rough, and the audit is weaker.
+    gradient) the estimates are rough, and the audit is weaker. Raises ValueError if the optimizer
+    is not plain SGD at a constant rate, or the model's statistics are those of the batch, in which
+    a row of weight 0 still counts.
 
     Args:
         private: The compiled `tfdpnorm.PrivateModel` that will be trained, by plain SGD.
@@ -100,10 +83,6 @@ class CanaryScores(keras.callbacks.Callback):
             persons, with all their rows: [n, R, ...] with R = `most_per_person`.
         y: [n], or [n, R].
         rows_at_a_time: How many rows go through the model at once.
-
-    Raises:
-        ValueError: if the optimizer is not plain SGD at a constant rate, or the model's statistics
-            are those of the batch, in which a row of weight 0 still counts.
 
     Reference:
         Nasr et al. (2023), Section 4, and Steinke, Nasr and Jagielski (2023), Section 6, for
@@ -187,8 +166,7 @@ class CanaryAudit(NamedTuple):
         correct: v.
         claimed_epsilon: What the accountant says, whether or not a guarantee holds.
         audited_epsilon: No smaller epsilon is true, with probability `confidence`.
-        confidence: Of the lower bound.
-        delta: Of both.
+        delta: Of both epsilons.
     """
 
     canaries: int
@@ -217,8 +195,7 @@ def check_guesses(guesses, canaries):
 def count_correct(scores, included, guesses):
     """Guesses "in" for the highest scores, "out" for the lowest; returns how many are correct.
 
-    Raises:
-        ValueError: if `guesses` is odd or out of range.
+    Raises ValueError if `guesses` is odd or out of range.
     """
     included = np.asarray(included, bool)
     check_guesses(guesses, len(included))
@@ -228,21 +205,10 @@ def count_correct(scores, included, guesses):
 
 
 def audit_canaries(scores, included, *, guesses, claimed_epsilon, delta, confidence=0.95):
-    """Guesses "in" for the highest scores, "out" for the lowest, and counts.
+    """Returns the `CanaryAudit` of guesses by `count_correct`.
 
-    Args:
-        scores: [m], higher for a canary that was probably trained on.
-        included: [m], the coins.
-        guesses: r, even, at most m; fixed beforehand. Half of them go in each direction.
-        claimed_epsilon: Of the claim that is audited.
-        delta: Of that claim.
-        confidence: Of the lower bound.
-
-    Returns:
-        A `CanaryAudit`.
-
-    Raises:
-        ValueError: if `guesses` is odd or out of range.
+    `scores` [m] are higher for canaries that were probably trained on; `included` [m] are the
+    coins; `guesses` is even, at most m, and fixed beforehand.
     """
     correct = count_correct(scores, included, guesses)
     return CanaryAudit(
@@ -261,8 +227,7 @@ def audit_canaries(scores, included, *, guesses, claimed_epsilon, delta, confide
 def plain_rate(optimizer):
     """Returns the rate of an optimizer whose updates are the released sums times a number.
 
-    Raises:
-        ValueError: for any but plain SGD at a constant rate.
+    Raises ValueError for any but plain SGD at a constant rate.
     """
     settings = optimizer.get_config()
     rate = settings.get("learning_rate")

@@ -44,7 +44,7 @@ class _SilentTable(keras.layers.Layer):
 
 
 def with_canary_table(model, count):
-    """Returns a model with a number for each canary, that predicts what `model` does.
+    """Returns a model with a number for each of m canaries, that predicts what `model` does.
 
     Args:
         model: Keras model that gives logits [rows, classes] for one input.
@@ -73,18 +73,11 @@ def public_rows(x, count):
 
 
 def with_canaries(x, y, included):
-    """Appends gradient canaries to ordinary rows.
+    """Appends gradient canaries, one for each coin of `included`, bool [m], to n ordinary rows.
 
     Canaries are all-zero inputs of the first class. One whose coin says "absent" has the sample
-    weight 0, as in `tfdpnorm.audit.canaries.Canaries.join`.
-
-    Args:
-        x: [n, ...].
-        y: [n].
-        included: [m], bool: the coins.
-
-    Returns:
-        ((x, ids, loudness), y, sample weights), all of n + m rows.
+    weight 0, as in `tfdpnorm.audit.canaries.Canaries.join`. Returns ((x, ids, loudness), y, sample
+    weights), all of n + m rows.
     """
     count = len(included)
     canaries = (
@@ -109,18 +102,12 @@ class TableScores(keras.callbacks.Callback):
 
         sum_t log(1 - q + q exp((2 y_t - 1) / (2 z^2)))
 
-    With q = 1 it is the sum of the y_t, up to constants.
-
-    Args:
-        private: The compiled `tfdpnorm.PrivateModel` of a model `with_canary_table`, that will be
-            trained by plain SGD.
+    With q = 1 it is the sum of the y_t, up to constants. The compiled `tfdpnorm.PrivateModel`, of a
+    model `with_canary_table`, is trained by plain SGD at a constant rate (else ValueError).
 
     Attributes:
         released: List of [m], float64: y_t of each update.
         scores: [m], float64.
-
-    Raises:
-        ValueError: if the optimizer is not plain SGD at a constant rate.
     """
 
     def __init__(self, private):
@@ -187,19 +174,9 @@ class GradientCanaryAudit(NamedTuple):
 def audit_gradient_canaries(scores, included, *, guesses, claimed_epsilon, family, confidence=0.95):
     """Guesses the coins of gradient canaries, and bounds epsilon in three ways.
 
-    Args:
-        scores: [m], logarithms of likelihood ratios, see `TableScores`.
-        included: [m], the coins.
-        guesses: r, even, at most m; fixed beforehand. Half of them go in each direction.
-        claimed_epsilon: Of the claim that is audited.
-        family: `tfdpnorm.audit.trade_offs.DPSGDFamily` of the plan.
-        confidence: Of each bound.
-
-    Returns:
-        A `GradientCanaryAudit`.
-
-    Raises:
-        ValueError: if `guesses` is odd or out of range.
+    `scores` [m] are logarithms of likelihood ratios, see `TableScores`; `included` [m] are the
+    coins; `guesses` is even, at most m, and fixed beforehand; `family` is the `DPSGDFamily` of the
+    plan.
     """
     scores, included = np.asarray(scores), np.asarray(included, bool)
     count, correct = len(included), count_correct(scores, included, guesses)
@@ -225,15 +202,10 @@ def audit_gradient_canaries(scores, included, *, guesses, claimed_epsilon, famil
 
 
 def log_likelihood_ratio(y, rate, noise):
-    """The log-likelihood ratio of a canary's presence and absence, given an update's number.
+    """The log-likelihood ratio of a canary's presence and absence, for each number of an array.
 
-    Args:
-        y: Array of numbers that updates released, in C.
-        rate: q, with which the canary is in the batch if it is present.
-        noise: Standard deviation of the noise in y.
-
-    Returns:
-        Array like `y`.
+    An update released `y`, in C, with noise of standard deviation `noise`; a canary that is present
+    is in its batch with probability `rate` = q.
     """
     present = (2 * y - 1) / (2 * noise**2)
     if rate == 1:

@@ -14,18 +14,10 @@ from tfdpnorm.arguments import open_unit, real, refusal
 
 
 def proportion_upper_bound(successes, trials, confidence):
-    """The one-sided Clopper-Pearson upper bound on a probability.
+    """The one-sided Clopper-Pearson (1934) upper bound on a probability; 1 if all were successes.
 
-    Args:
-        successes: How often it happened, an int or an array of them, from 0 to `trials`.
-        trials: Number of independent trials, >= 1.
-        confidence: Probability, whatever the true value, that the bound is not below it.
-
-    Returns:
-        The bound, of the shape of `successes`; 1 where everything was a success.
-
-    Reference:
-        Clopper and Pearson (1934).
+    `successes` is an int or an array of them, from 0 to `trials`, the number of independent trials.
+    Whatever the true value, the bound is not below it, with probability `confidence`.
     """
     successes = np.asarray(successes)
     failures = trials - successes
@@ -36,11 +28,12 @@ def proportion_upper_bound(successes, trials, confidence):
 def epsilon_lower_bound(
     false_positives, negatives, false_negatives, positives, *, delta, confidence=0.95
 ):
-    """The lower bound on epsilon that a test's two error counts imply.
+    """The lower bound on epsilon, >= 0, that a test's two error counts imply.
 
     Every test of (epsilon, delta)-DP neighbours has FPR >= (1 - delta - FNR) / e^epsilon and, the
     other way round, FNR >= (1 - delta - FPR) / e^epsilon. Upper bounds on both rates, which hold
     together with probability `confidence` by the union bound, turn these into bounds on epsilon.
+    Raises ValueError for counts, delta or confidence outside of their ranges.
 
     Args:
         false_positives: How often the test said "with" on the data set without the example; an int
@@ -50,12 +43,6 @@ def epsilon_lower_bound(
         positives: Number of independent runs on that one.
         delta: The delta of the claim that is audited.
         confidence: Probability that the bound is not above the true epsilon.
-
-    Returns:
-        The bound, >= 0, a float64 of the shape of the counts.
-
-    Raises:
-        ValueError: for counts, delta or confidence outside of their ranges.
 
     Reference:
         Kairouz, Oh and Viswanath (2015), Theorem 2.1; Jagielski, Ullman and Oprea (2020),
@@ -71,22 +58,13 @@ def epsilon_lower_bound(
 
 
 def epsilon_from_samples(with_example, without_example, *, delta, confidence=0.95):
-    """A lower bound on epsilon from samples of one number that a mechanism released.
+    """A lower bound on epsilon, >= 0, from samples of one number that a mechanism released.
 
     The test is a threshold on the number, chosen with its direction on the first half of the
-    samples; the errors are counted on the second half, so that the choice costs no confidence.
-
-    Args:
-        with_example: [n] independent samples on the data set with the example, n >= 2.
-        without_example: [m] independent samples without it, m >= 2.
-        delta, confidence: See `epsilon_lower_bound`.
-
-    Returns:
-        The bound, a float >= 0. At most about log(n / 7.4) at confidence 0.95: half of the samples
-            without an error.
-
-    Raises:
-        ValueError: for too few samples, or values that are not finite.
+    samples; the errors are counted on the second half, so that the choice costs no confidence. The
+    bound is at most about log(n / 7.4) at confidence 0.95: half of the samples without an error.
+    The samples are independent and finite, at least 2 with the example, [n], and 2 without it (else
+    ValueError); `delta` and `confidence` as in `epsilon_lower_bound`.
     """
     samples = [np.asarray(s, np.float64) for s in (with_example, without_example)]
     for values in samples:
@@ -142,22 +120,10 @@ def one_run_p_value(canaries, guesses, correct, *, epsilon, delta):
     """An upper bound on the probability of so many correct guesses under (epsilon, delta)-DP.
 
     Each of m canaries was in the data or not, by the toss of a fair coin. An attacker who sees what
-    was trained guesses r of the m coins. Under (epsilon, 0)-DP the number of correct guesses is
-    dominated by r independent ones, each correct with probability p = e^epsilon / (1 + e^epsilon);
-    delta adds at most 2 m delta max_i P[v - i <= Binomial(r, p) < v] / i, over i = 1 .. v.
-
-    Args:
-        canaries: m, number of canaries, each with a coin of its own.
-        guesses: r <= m, how many coins were guessed; the others are abstentions.
-        correct: v <= r, how many guesses were correct.
-        epsilon: The claim that is tested, >= 0.
-        delta: The delta of the claim.
-
-    Returns:
-        A float, at most 1.
-
-    Raises:
-        ValueError: for counts that are out of order.
+    was trained guesses r <= m of the coins, and abstains from the others; v guesses are correct.
+    Under (epsilon, 0)-DP the number of correct guesses is dominated by r independent ones, each
+    correct with probability p = e^epsilon / (1 + e^epsilon); delta adds at most 2 m delta
+    max_i P[v - i <= Binomial(r, p) < v] / i, over i = 1 .. v.
 
     Reference:
         Steinke, Nasr and Jagielski (2023), "Privacy auditing with one (1) training run",
@@ -173,23 +139,11 @@ def one_run_p_value(canaries, guesses, correct, *, epsilon, delta):
 
 
 def one_run_epsilon_lower_bound(canaries, guesses, correct, *, delta, confidence=0.95):
-    """The largest epsilon that the guesses on one training rule out.
+    """The largest epsilon, >= 0, that the guesses on one training rule out; see `one_run_p_value`.
 
-    Args:
-        canaries: m.
-        guesses: r, fixed before the coins are looked at.
-        correct: v.
-        delta: The delta of the claim that is audited.
-        confidence: Probability that the bound is not above the true epsilon.
-
-    Returns:
-        A float >= 0.
-
-    Raises:
-        ValueError: for counts, delta or confidence outside of their ranges.
-
-    Reference:
-        As `one_run_p_value`.
+    The number of guesses is fixed before the coins are looked at. With probability `confidence` the
+    bound is not above the true epsilon. Raises ValueError for counts, delta or confidence outside
+    of their ranges.
     """
     _check_probabilities(delta, confidence)
 

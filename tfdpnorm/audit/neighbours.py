@@ -18,12 +18,9 @@ _MOST_LABELS = 10
 
 
 class Row(NamedTuple):
-    """A row that a neighbour may hold.
+    """A row that a neighbour may hold; its name says what is special about it.
 
-    Attributes:
-        name: What is special about it.
-        x: Structure of arrays [...], without the axis of the rows.
-        y: Its targets, a structure of arrays [...].
+    `x` and `y` are structures of arrays [...], without the axis of the rows.
     """
 
     name: str
@@ -32,12 +29,10 @@ class Row(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """A batch of n rows with one open place.
+    """A batch of n rows with one open place; its name says what is special about it.
 
     Attributes:
-        name: What is special about it.
-        x: Structure of arrays [n, ...].
-        y: Targets, a structure of arrays [n, ...].
+        x, y: Structures of arrays [n, ...].
         place: Number of the row in which neighbours differ.
         rows_per_person: R, where a "row" is a person with R rows, [R, ...]; or None.
     """
@@ -49,11 +44,9 @@ class Frame(NamedTuple):
     rows_per_person: int | None = None
 
     def lot(self, row=None, rows_per_batch=None):
-        """Returns the `tfdpnorm.data.Lot` with a row in the open place, or with none.
+        """Returns the `tfdpnorm.data.Lot` with a `Row` in the open place, or with padding there.
 
-        Args:
-            row: `Row`; None leaves the place to padding.
-            rows_per_batch: P, rows of a physical batch; None for all rows in one.
+        A physical batch has `rows_per_batch` = P rows; None for all rows in one.
         """
         count = len(tf.nest.flatten(self.x)[0])
         per_batch = min(rows_per_batch or count, count)
@@ -90,15 +83,10 @@ def row_weights(mask, rows_per_person):
 
 
 def frames(x, y, rows_per_person=None):
-    """Returns batches in which to change a row: at several places, and among equal rows.
+    """Returns `Frame`s in which to change a row: at several places, and among equal rows.
 
-    Args:
-        x: Structure of arrays [n, ...], the rows of a batch.
-        y: Their targets, a structure of arrays [n, ...].
-        rows_per_person: As in `Frame`.
-
-    Returns:
-        List of `Frame`; the first has the first place open.
+    `x` and `y` are structures of arrays [n, ...], the rows of a batch and their targets. The first
+    frame has the first place open.
     """
     count = len(tf.nest.flatten(x)[0])
     crowd = lambda leaf: np.repeat(leaf[-1:], count, axis=0)  # noqa: E731
@@ -117,18 +105,11 @@ def frames(x, y, rows_per_person=None):
 
 
 def unusual_rows(x, y, rng):
-    """Returns rows that could change a clipped sum a batch, made from those of a batch.
+    """Returns a list of `Row` that could change a clipped sum a lot, made from those of a batch.
 
-    Typical rows, outliers by a factor and in one entry, random ids, and extreme labels: each
-    class, or targets far from the others.
-
-    Args:
-        x: Structure of arrays [n, ...], n >= 2.
-        y: Their targets, a structure of arrays [n, ...].
-        rng: `numpy.random.Generator`.
-
-    Returns:
-        List of `Row`; the first is the batch's own first row.
+    Typical rows, the first of them the batch's own first row, outliers by a factor and in one
+    entry, random ids, and extreme labels: each class, or targets far from the others. `x` and `y`
+    are structures of arrays [n, ...], n >= 2.
     """
     pick = lambda rows, index: tf.nest.map_structure(lambda leaf: leaf[index], rows)  # noqa: E731
     inputs = {"typical": pick(x, 0), "another": pick(x, 1)}

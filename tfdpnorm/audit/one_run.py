@@ -31,18 +31,10 @@ _NEARLY_ONE = 1 - 1e-12
 
 
 def curve_allows(curve, canaries, guesses, correct, *, probability):
-    """Whether a curve allows so many correct guesses to have a probability.
+    """Whether a curve allows v = `correct` or more of r guesses on m canaries a `probability`.
 
-    Args:
-        curve: `tfdpnorm.audit.trade_offs.Gaussian` or `Lines`.
-        canaries: m.
-        guesses: r <= m.
-        correct: v <= r.
-        probability: Of v or more correct guesses, from 0 to 1.
-
-    Returns:
-        A bool. That v guesses instead of "v or more" hold all of the probability is the least
-        that the curve has to allow.
+    The curve is a `tfdpnorm.audit.trade_offs.Gaussian` or `Lines`. That v guesses instead of "v or
+    more" hold all of the probability is the least that the curve has to allow.
     """
     check_count("guesses", guesses, canaries)
     check_count("correct", correct, guesses)
@@ -60,21 +52,13 @@ def curve_allows(curve, canaries, guesses, correct, *, probability):
 
 
 def f_dp_epsilon_lower_bound(family, canaries, guesses, correct, *, confidence=0.95):
-    """The largest epsilon of a family of curves that the guesses on one training rule out.
+    """The largest epsilon, >= 0, of a family of curves that the guesses on one training rule out.
 
-    Args:
-        family: `DPSGDFamily`, or another with `curve(leak)` and `epsilon(leak)`.
-        canaries: m.
-        guesses: r, fixed before the coins are looked at.
-        correct: v.
-        confidence: Probability that the bound is not above the true epsilon, if the mechanism's
-            curve is one of the family's, or above one of them with the true epsilon.
-
-    Returns:
-        A float >= 0.
-
-    Raises:
-        ValueError: for counts or a confidence outside of their ranges.
+    With probability `confidence` the bound is not above the true epsilon, if the mechanism's curve
+    is one of the family's, or above one of them with the true epsilon. The family is a
+    `DPSGDFamily`, or another with `curve(leak)` and `epsilon(leak)`. The number of guesses is fixed
+    before the coins are looked at. Raises ValueError for counts or a confidence outside of their
+    ranges.
     """
     open_unit("confidence", confidence)
 
@@ -93,16 +77,8 @@ def independent_epsilon_lower_bound(family, canaries, correct, *, confidence=0.9
     the batches and a coordinate of the noise of its own, and guesses by its own score against a
     fixed threshold. The number of correct guesses is then binomial, with a probability of success
     that the curve bounds. So this is the sharpest test of the claim that training is *what it says
-    it is*. It bounds no epsilon of a mechanism that lets canaries share their luck.
-
-    Args:
-        family: `DPSGDFamily`, or another with `curve(leak)` and `epsilon(leak)`.
-        canaries: m, all of them guessed.
-        correct: v.
-        confidence: Probability that the bound is not above the true epsilon.
-
-    Returns:
-        A float >= 0.
+    it is*. It bounds no epsilon of a mechanism that lets canaries share their luck. Otherwise as
+    `f_dp_epsilon_lower_bound`.
     """
     check_count("correct", correct, canaries)
     open_unit("confidence", confidence)

@@ -23,7 +23,6 @@ class EpsilonAudit(NamedTuple):
     Attributes:
         claimed_epsilon: What the accountant says, whether or not a guarantee holds.
         audited_epsilon: No smaller epsilon is true, with probability `confidence`.
-        confidence: Of the lower bound.
         delta: Of both.
         sensitivity: Change of the clipped sum between the two batches, in C; None if it was not
             measured.
@@ -55,8 +54,8 @@ def audit_one_step(
     whole vector. They are drawn here, by NumPy.
 
     Args:
-        private: A compiled `tfdpnorm.PrivateModel`, planned for one update on the whole data set:
-            steps = 1 and expected_batch_size = num_examples.
+        private: A compiled `tfdpnorm.PrivateModel`, planned for one noisy update on the whole data
+            set: steps = 1 and expected_batch_size = num_examples (else ValueError).
         frame: `tfdpnorm.audit.neighbours.Frame`, the batch.
         row: `tfdpnorm.audit.neighbours.Row`, the row that only one of the batches has.
         sums: `ClippedSums` of the model, if they are traced already.
@@ -65,12 +64,6 @@ def audit_one_step(
         black_box: Whether to run the model's own training step, with its own noise and optimizer,
             for every sample instead; see `training_step_samples`.
         seed: Of the samples that NumPy draws.
-
-    Returns:
-        An `EpsilonAudit`.
-
-    Raises:
-        ValueError: if more than one update on the whole data set is planned, or there is no noise.
     """
     plan = private.plan
     if plan.steps != 1 or plan.sampling_rate != 1 or plan.noise_multiplier == 0:
@@ -103,15 +96,10 @@ def audit_one_step(
 
 
 def gaussian_epsilon(sensitivity, noise_multiplier, delta):
-    """The epsilon of one Gaussian mechanism whose sum changes by `sensitivity`, in C.
+    """The epsilon of one Gaussian mechanism, by the "pld" accountant; 0 for no change.
 
-    Args:
-        sensitivity: Change of the sum, in C, >= 0.
-        noise_multiplier: z: the noise's standard deviation, in C, > 0.
-        delta: 0 < delta < 1.
-
-    Returns:
-        A float, by the "pld" accountant; 0 for no change.
+    Its sum changes by `sensitivity` >= 0, in C, and its noise has the standard deviation
+    `noise_multiplier` > 0, in C.
     """
     if sensitivity == 0:
         return 0.0
@@ -120,19 +108,11 @@ def gaussian_epsilon(sensitivity, noise_multiplier, delta):
 
 
 def training_step_samples(private, lot, direction, count):
-    """Runs the training step repeatedly from the same weights, and projects its updates.
+    """Runs the training step `count` times from the same weights, and projects its updates.
 
     **Not private**: every run is one more release of the same batch, and none is in the ledger.
-    Afterwards the weights and the optimizer's state are unchanged.
-
-    Args:
-        private: A compiled `tfdpnorm.PrivateModel`.
-        lot: `tfdpnorm.data.Lot`.
-        direction: [coordinates], like the vectors of `ClippedSums`.
-        count: Number of runs.
-
-    Returns:
-        [count], float64: the weights' decrease along `direction`.
+    Afterwards the weights and the optimizer's state are unchanged. Returns the weights' decrease
+    along `direction`, a vector like those of `ClippedSums`: float64 [count].
     """
     trained = trainable_variables(private.model)
     private.optimizer.build(trained)

@@ -28,7 +28,6 @@ class Sensitivity(NamedTuple):
         lots: How many batches were summed.
         frame: The `Frame` of the batch with the largest `add_or_remove_one`.
         row: Its `Row`.
-        sums: The `ClippedSums` of the model.
     """
 
     add_or_remove_one: float
@@ -55,10 +54,8 @@ class ClippedSums:
     this does if the variables are not enough. It then sums physical batches one by one, since
     TensorFlow's loop over them may draw the numbers of two iterations in either order.
 
-    Args:
-        private: A compiled `tfdpnorm.PrivateModel`. It is not trained.
-        seed: Global seed of TensorFlow, set here: without one, random ops could not be repeated.
-            The model's noise does not depend on it.
+    The compiled `tfdpnorm.PrivateModel` is not trained. `seed` is the global one of TensorFlow, set
+    here: without one, random ops could not be repeated. The model's noise does not depend on it.
     """
 
     def __init__(self, private, seed=0):
@@ -72,8 +69,7 @@ class ClippedSums:
     def __call__(self, lot):
         """Returns the sum over a `Lot`, float32 [coordinates].
 
-        Raises:
-            ValueError: if two sums over the same batch differ.
+        Raises ValueError if two sums over the same batch differ.
         """
         if self._states is None:
             self._prepare(lot)
@@ -134,9 +130,6 @@ def measure_sensitivity(private, x, y, *, ascent_steps=0, seed=0):
         y: Their targets, a structure of arrays [n, ...], or [n, R, ...].
         ascent_steps: Steps of gradient ascent from each start; 0 for none.
         seed: Seeds the choice of rows and the model's own random numbers (see `ClippedSums`).
-
-    Returns:
-        A `Sensitivity`.
     """
     x, y = (tf.nest.map_structure(np.asarray, structure) for structure in (x, y))
     sums = ClippedSums(private, seed)

@@ -33,8 +33,7 @@ _INTERVAL = 0.005
 class Gaussian:
     """The curve of one number, N(mu, 1) with the example and N(0, 1) without: mu-GDP.
 
-    Attributes:
-        mu: >= 0; sqrt(T) / z for T updates on the whole data set with noise multiplier z.
+    mu >= 0 is sqrt(T) / z for T updates on the whole data set with noise multiplier z.
     """
 
     mu: float
@@ -45,14 +44,10 @@ class Gaussian:
 
 
 class Lines:
-    """The curve that bounds delta(epsilon) at several epsilons imply, in both directions.
+    """The curve that bounds `deltas` on delta(epsilon) at several `epsilons` >= 0 imply.
 
-    Each says: false positives >= e^-epsilon (power - delta), and, by exchanging the two data sets,
-    1 - power >= e^-epsilon (1 - false positives - delta).
-
-    Args:
-        epsilons: Sequence of numbers >= 0.
-        deltas: As many upper bounds on delta at them.
+    Each says, in both directions: false positives >= e^-epsilon (power - delta), and, by exchanging
+    the two data sets, 1 - power >= e^-epsilon (1 - false positives - delta).
 
     Reference:
         Kairouz, Oh and Viswanath (2015), Theorem 2.1, for one pair.
@@ -73,13 +68,8 @@ class DPSGDFamily:
     """The curves of DP-SGD at a sampling rate and a number of updates: one for each noise.
 
     An audit by these rules out noise multipliers: so much noise, or more, does not explain what was
-    seen. Its epsilon is that of the noise multiplier. This is sharper than (epsilon, delta)
-    alone, and says nothing of mechanisms whose curve is none of these.
-
-    Attributes:
-        sampling_rate: q.
-        updates: T.
-        delta: Of the epsilon, 0 < delta < 1.
+    seen. Its epsilon, at `delta`, is that of the noise multiplier. This is sharper than (epsilon,
+    delta) alone, and says nothing of mechanisms whose curve is none of these.
     """
 
     sampling_rate: float
@@ -97,10 +87,8 @@ class DPSGDFamily:
 
     def epsilon(self, leak):
         """The epsilon of that noise multiplier, by the "pld" accountant."""
-        return epsilon_of(self._event(leak), self.delta, "pld")
-
-    def _event(self, leak):
-        return dp_sgd_event(self.sampling_rate, 1 / leak, self.updates)
+        event = dp_sgd_event(self.sampling_rate, 1 / leak, self.updates)
+        return epsilon_of(event, self.delta, "pld")
 
 
 @functools.lru_cache(maxsize=512)

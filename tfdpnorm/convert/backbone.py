@@ -53,8 +53,7 @@ def freeze(model: keras.Model, trainable: str | Sequence[str]) -> list[str]:
 def checked_trainable(trainable):
     """Returns `trainable` as a list of patterns, or as the number of last layers; None for all.
 
-    Raises:
-        ValueError: for values that `freeze` does not support.
+    Raises ValueError for values that `freeze` does not support.
     """
     if trainable == "all":
         return None
@@ -73,12 +72,7 @@ def checked_trainable(trainable):
 
 
 def check_last(number, there):
-    """Rejects more last layers than there are.
-
-    Args:
-        number: N of "last:N".
-        there: How many layers have weights.
-    """
+    """Rejects "last:N" of `number` N if fewer layers, `there`, have weights."""
     if number > there:
         raise ValueError(
             f"Expected trainable to be last:{there} or less, got last:{number}: no more layers "
@@ -111,19 +105,12 @@ _ACTIVATIONS = (keras.layers.Activation, keras.layers.Softmax, keras.layers.ReLU
 
 
 def trunk_of(model):
-    """Returns the part of an image model that gives features, without its classifier.
+    """Returns the part of an image model that gives features [rows, F], without its classifier.
 
     The classifier is the last dense layer, with an activation or Dropout after it, if the model
-    ends with these. Features with height and width are averaged over both. Weights are shared.
-
-    Args:
-        model: A Sequential or functional model with one input and one output, built.
-
-    Returns:
-        A model from its input to features [rows, F]; itself if there is nothing to leave out.
-
-    Raises:
-        ValueError: for other models.
+    ends with these; the model itself is returned if there is nothing to leave out. Features with
+    height and width are averaged over both. Weights are shared. The model is Sequential or
+    functional, with one input and one output, and built; ValueError for others.
     """
     if not is_functional(model) or len(model.inputs) != 1 or len(model.outputs) != 1:
         raise ValueError(
@@ -147,10 +134,9 @@ def trunk_of(model):
 
 
 def classifier_of(model):
-    """Returns the last dense layer of a model, if it ends with that; None otherwise.
+    """Returns the last dense layer of a model if it ends with that; None otherwise.
 
-    Args:
-        model: A Sequential or functional model. An activation or Dropout may come after the layer.
+    An activation or Dropout may come after the layer.
     """
     layers = list(model.layers)
     while len(layers) > 1 and isinstance(layers[-1], (*_ACTIVATIONS, keras.layers.Dropout)):
@@ -161,18 +147,13 @@ def classifier_of(model):
 def frozen_part(trunk, trained):
     """Freezes all of a trunk but its last layers, and parts it where nothing before is trained.
 
-    What is before the cut is run once for each image, in inference mode: Dropout drops nothing.
-
-    Args:
-        trunk: Model from inputs to features [rows, F]; its layers are frozen.
-        trained: How many of its last layers with weights are trained.
+    What is before the cut is run once for each image, in inference mode: Dropout drops nothing. Of
+    the layers with weights of the trunk, a model from inputs to features [rows, F], the last
+    `trained` are trained; ValueError if there are fewer.
 
     Returns:
         Pair of models, (what is frozen, what comes after it). The first is None if what is trained
         begins at the input, the second if all is frozen. The second has weights of its own.
-
-    Raises:
-        ValueError: if it has fewer layers with weights.
     """
     if trained == 0:
         trunk.trainable = False
@@ -186,14 +167,9 @@ def frozen_part(trunk, trained):
 
 
 def head_layers(num_classes, norm, features, statistics="public", statistics_gradient="full"):
-    """Returns the new layers after the features: normalisation, if any, and the logits from 0.
+    """Returns the new layers after F `features`: normalisation, if any, and the logits from 0.
 
-    Args:
-        num_classes: Number of logits.
-        norm: Normalisation of the features, as in `tfdpnorm.models`.
-        features: F, the number of features.
-        statistics: For "public_batch".
-        statistics_gradient: For "public_batch".
+    `norm` is one of `tfdpnorm.models`; the statistics are for "public_batch".
     """
     before = normalization_layer(
         norm,
@@ -207,15 +183,10 @@ def head_layers(num_classes, norm, features, statistics="public", statistics_gra
 
 
 def whole_model(trunk, layers, pixels, image_shape, views=1):
-    """Returns the model from images in [0, 1] to logits.
+    """Returns the model from images in [0, 1] of a shape (height, width, channels) to logits.
 
-    Args:
-        trunk: From what it takes to features, or to what the first of the layers takes; frozen or
-            not.
-        layers: Those after it.
-        pixels: `tfdpnorm.convert.Pixels`.
-        image_shape: (height, width, channels) of the images that come.
-        views: 2 averages the features of each image and its mirror image.
+    `trunk`, frozen or not, gives features, or what the first of the further layers takes. With 2
+    `views`, the features of each image and of its mirror image are averaged.
     """
     inputs = keras.Input(image_shape, name="image")
     x = pixels(inputs)

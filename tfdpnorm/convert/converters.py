@@ -113,13 +113,9 @@ def converter_for(layer):
 def convert_batch_normalization(layer, settings):
     """Returns the `Replacement` of a batch normalisation, or None for one that is frozen already.
 
-    Args:
-        layer: Built; of Keras' own classes, synchronised or renormalised ones included.
-        settings: `Settings`.
-
-    Raises:
-        CannotConvertError: for normalisation over several axes, outputs that would be constant, and
-            groups of inputs with a mask.
+    It is built, and of Keras' own classes, synchronised or renormalised ones included. Raises
+    CannotConvertError for normalisation over several axes, outputs that would be constant, and
+    groups of inputs with a mask.
     """
     if not layer.trainable:
         return None
@@ -209,7 +205,7 @@ def _grouped(layer, axis, settings):
     if len(shape) == 2 and groups == channels:
         groups = _largest_divisor_below(channels)
     _check_not_constant(channels, groups, len(shape))
-    return _by_example(layer, axis, groups, _group_normalization(layer, axis, groups))
+    return _by_example(layer, groups, _group_normalization(layer, axis, groups))
 
 
 def _layered(layer, axis, settings):
@@ -218,12 +214,12 @@ def _layered(layer, axis, settings):
     _check_not_constant(_shape(layer)[axis], 1, rank)
     if rank > 3:
         # All units of an example, with one gamma and beta for a channel.
-        return _by_example(layer, axis, 1, _group_normalization(layer, axis, 1))
+        return _by_example(layer, 1, _group_normalization(layer, axis, 1))
     # The units of a position: padding of sequences stays out of the others' moments.
     new = keras.layers.LayerNormalization(
         axis=axis, epsilon=layer.epsilon, name=layer.name, dtype=layer.dtype_policy
     )
-    return _by_example(layer, axis, 1, new)
+    return _by_example(layer, 1, new)
 
 
 def _group_normalization(layer, axis, groups):
@@ -239,7 +235,7 @@ def _group_normalization(layer, axis, groups):
     )
 
 
-def _by_example(layer, axis, groups, new):
+def _by_example(layer, groups, new):
     """The `Replacement` by a layer that takes its moments over groups of an example's channels.
 
     With the averages mu_c and v_c of the channels of a group, an example that is like the average
@@ -250,7 +246,6 @@ def _by_example(layer, axis, groups, new):
 
     the output for such an example is that of the batch normalisation.
     """
-    del axis
 
     def carry():
         gamma, beta, mean, variance = (np.asarray(w, np.float64) for w in _four(layer))

@@ -46,7 +46,6 @@ class Exchanges:
         several: Names of layers that are called more than once in a pass.
 
     Attributes:
-        settings: `Settings`.
         report: List of `ConvertedLayer`.
     """
 
@@ -72,13 +71,8 @@ class Exchanges:
     def with_attributes_exchanged(self, layer, copy, path):
         """Returns `copy`, not built, with the layers in its attributes exchanged.
 
-        Args:
-            layer: The original.
-            copy: A fresh copy of it.
-            path: What the names of layers inside begin with in the report.
-
-        Raises:
-            CannotConvertError: if layers that are to be exchanged are not yet in the copy.
+        It is a fresh copy of `layer`. In the report, the names of layers inside begin with `path`.
+        Raises CannotConvertError if layers that are to be exchanged are not yet in the copy.
         """
         pairs, unlike = paired_sublayers(layer, copy, leave=_is_cloned)
         for old, _ in unlike:
@@ -176,7 +170,8 @@ class Exchanges:
 
     def _needs_exchange_inside(self, layer):
         return any(
-            converter_for(x) is not None and (x.trainable or not isinstance(x, _BATCH_NORMS))
+            converter_for(x) is not None
+            and (x.trainable or not isinstance(x, BATCH_NORMALIZATIONS))
             for x in sublayers(layer)
         )
 
@@ -188,14 +183,16 @@ class Exchanges:
                 why = f"no converter is registered for {type(layer).__name__}"
                 self._note(layer, name, KEPT, why, is_converted=False)
             return None
+        is_norm = isinstance(layer, BATCH_NORMALIZATIONS)
+        takes_public_rows = is_norm and self.settings.batch_norm == "public_batch"
         try:
-            if layer.name in self._several and isinstance(layer, _BATCH_NORMS):
+            if is_norm and layer.name in self._several:
                 raise CannotConvertError(_SEVERAL)
-            if self._takes_public_rows_always(layer):
+            if takes_public_rows and is_always_called_in_training(layer):
                 raise CannotConvertError(_ALWAYS)
             found = converter(layer, self.settings)
         except CannotConvertError as error:
-            if not isinstance(layer, _BATCH_NORMS) or not layer.built:
+            if not is_norm or not layer.built:
                 self._note(layer, name, KEPT, str(error), is_converted=False)
                 return None
             found = frozen(layer)
@@ -204,15 +201,11 @@ class Exchanges:
             )
             return found
         if found is None:
-            if isinstance(layer, _BATCH_NORMS):
+            if is_norm:
                 self._note(layer, name, KEPT, "frozen: stays in inference mode")
             return None
         self._note(layer, name, _new_type(found.layer), found.lost, found.carried)
         return found
-
-    def _takes_public_rows_always(self, layer):
-        is_public = self.settings.batch_norm == "public_batch" and isinstance(layer, _BATCH_NORMS)
-        return is_public and is_always_called_in_training(layer)
 
     def _taken(self, layer, found):
         if found.carry is not None:
@@ -221,7 +214,7 @@ class Exchanges:
         return found.layer
 
     def _compare_with_config(self, copy, first):
-        """Says which lines of the report, from `first` on, are of what `copy`'s config makes not.
+        """Notes in the report, from line `first` on, what the config of `copy` does not make.
 
         Also notes the copy if files of it cannot be loaded, since weights would not fit.
         """
@@ -256,12 +249,9 @@ class Exchanges:
         )
 
 
-_BATCH_NORMS = BATCH_NORMALIZATIONS
-
-
 def _is_trained_batch_norm(layer):
     return (
-        isinstance(layer, _BATCH_NORMS)
+        isinstance(layer, BATCH_NORMALIZATIONS)
         and type(layer) is not FrozenBatchNormalization
         and layer.trainable
     )

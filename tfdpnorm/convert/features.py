@@ -3,8 +3,8 @@
 Privacy: the features of an image depend on that image and on the model: images run one by one, or
 together where that is verified for the graph. If private data have not touched the model, a
 guarantee for the features is one for the images. The file is as private as these. A model that is
-known to
-have learnt from private data is warned of: what is trained on features knows nothing of it.
+known to have learnt from private data is warned of: what is trained on features knows nothing of
+it.
 """
 
 from __future__ import annotations
@@ -220,9 +220,8 @@ def _agree(outputs, expected):
 def _rows_together(run, shape):
     """Function from rows to outputs that runs several at once, or None if one may change another.
 
-    Raises:
-        ValueError: for a model that keeps a value of earlier rows, so that rows that are run
-            one by one change one another, too.
+    Raises ValueError for a model that keeps a value of earlier rows, so that rows that are run one
+    by one change one another, too.
     """
     if rows_apart(run, np.empty((_ROWS_AT_ONCE, *shape), np.float32), _ROWS_AT_ONCE) == 1:
         return None

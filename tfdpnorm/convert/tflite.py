@@ -19,11 +19,9 @@ from tfdpnorm.keras_compat.saving import owner_of_variables
 def to_tflite(model, ranges=None):
     """Returns the bytes of a TFLite model, which takes one row at a time.
 
-    Args:
-        model: A Keras model; of several inputs, which keep their names, a functional one.
-        ranges: List of [M, ...] rows that are not private, one for each input, whose activations
-            give the ranges of int8; None for a model in float32. Inputs and outputs of floats are
-            float32 in both.
+    A model of several inputs, which keep their names, is a functional one. `ranges` is a list of
+    rows [M, ...] that are not private, one for each input, whose activations give the ranges of
+    int8; None for a model in float32. Inputs and outputs of floats are float32 in both.
     """
     inputs = symbolic_inputs(model)
     several = tf.nest.is_nested(inputs) and len(tf.nest.flatten(inputs)) > 1
@@ -41,11 +39,8 @@ def to_tflite(model, ranges=None):
 def of_function(call, specs, owner, ranges=None):
     """Returns the bytes of a TFLite model that computes a function of tensors.
 
-    Args:
-        call: The function.
-        specs: `tf.TensorSpec` of each tensor, with one row: a list.
-        owner: The Keras model or layer that has the function's variables.
-        ranges: List of [M, ...] rows that are not private, for int8; None for float32.
+    `specs` is a list of `tf.TensorSpec`, with one row each; `owner` is the Keras model or layer
+    that has the function's variables; `ranges` as in `to_tflite`.
     """
     function = tf.function(call, autograph=False)
     converter = tf.lite.TFLiteConverter.from_concrete_functions(
@@ -83,11 +78,7 @@ class TFLiteModel:
     """A TFLite model with inputs of one row and one output, which threads share rows of.
 
     A thread to itself per core is faster than threads that share a row, and so than a Keras model:
-    some four times for EfficientNet-Lite0 on two cores.
-
-    Args:
-        content: Bytes of the model.
-        workers: Threads; default: one to each core.
+    some four times for EfficientNet-Lite0 on two cores. By default there is one worker per core.
     """
 
     def __init__(self, content, workers=None):

@@ -28,9 +28,7 @@ def map_leaves(function, structure, name):
 def text_or_numeric_array(value, name):
     """Returns numbers as an array, and texts as one of `bytes` objects, UTF-8.
 
-    Raises:
-        ValueError: see `numeric_array`.
-        TypeError: if it holds anything but booleans, numbers and texts.
+    Raises ValueError as `numeric_array` does, and TypeError for other values.
     """
     _refuse_all_but_dense(value, name)
     texts = value if hasattr(value, "dtype") else None
@@ -76,9 +74,8 @@ def _refuse_all_but_dense(value, name):
 def numeric_array(value, name):
     """Returns `value` as an array of shape [N, ...] whose entries are booleans or numbers.
 
-    Raises:
-        ValueError: if it is ragged, a scalar, has rows without numbers, or holds NaN or infinity.
-        TypeError: if it holds anything but booleans, integers and floats.
+    Raises ValueError if it is ragged, a scalar, has rows without numbers, or holds NaN or
+    infinity; TypeError if it holds anything but booleans, integers and floats.
     """
     _refuse_all_but_dense(value, name)
     try:
@@ -135,8 +132,7 @@ def require_finite(array, name):
 def common_length(lengths):
     """Returns the one N of `lengths`, pairs (name, length).
 
-    Raises:
-        ValueError: if the lengths differ, or there is no array or no row.
+    Raises ValueError if the lengths differ, or there is no array or no row.
     """
     if not lengths:
         raise ValueError(
@@ -156,10 +152,7 @@ def common_length(lengths):
 def row_bytes(array, dtype):
     """Yields each row of `array` [N, ...], converted to `dtype`, as bytes.
 
-    Rows of equal numbers, or of equal texts, give equal bytes.
-
-    Raises:
-        TypeError: for anything else.
+    Rows of equal numbers, or of equal texts, give equal bytes. Raises TypeError for anything else.
     """
     if dtype.kind in "OSU":
         yield from (b"".join(map(_text_bytes, row.flat)) for row in array.reshape(len(array), -1))
@@ -184,9 +177,7 @@ def _text_bytes(text):
 def joint_digests(leaves, dtypes):
     """Yields a digest of each row of several arrays [N, ...] together, as `bytes`.
 
-    Args:
-        leaves: List of arrays.
-        dtypes: What each is converted to first, see `row_bytes`.
+    Each array is first converted to its dtype of `dtypes`, see `row_bytes`.
     """
     parts = [row_bytes(leaf, dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
     for row in zip(*parts, strict=True):
@@ -196,10 +187,8 @@ def joint_digests(leaves, dtypes):
 def shared_rows(ours, theirs):
     """Numbers of the rows of `ours` that are rows of `theirs`, ascending.
 
-    Args:
-        ours: List of arrays [M, ...]: a row is what they have at one place, together.
-        theirs: `tfdpnorm.data.inputs.InputArrays` or `UnreadInputs`, with as many arrays, of the
-            same shapes.
+    `ours` is a list of arrays [M, ...], whose values at one position together are a row. `theirs`
+    are `InputArrays` or `UnreadInputs`, with as many arrays, of the same shapes.
     """
     dtypes = compared_as(ours, theirs.leaves)
     known = list(joint_digests(ours, dtypes))

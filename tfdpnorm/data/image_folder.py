@@ -43,9 +43,7 @@ def image_folder(
 class ImageFolder(MappedSource):
     """Images in a folder; see `image_folder`.
 
-    Attributes:
-        class_names: Names of the classes, a tuple.
-        labels: Class numbers, int32 [N].
+    `class_names` is a tuple, and `labels` are the class numbers, int32 [N].
     """
 
     reads_own_code = False
@@ -79,7 +77,7 @@ class ImageFolder(MappedSource):
             Array of texts [N], as `fit` and `poisson_batches` take them.
 
         Raises:
-            ValueError: for images in the folder of a class itself; it tells how many there are.
+            ValueError: for images in the folder of a class itself; it gives their number.
         """
         below = [os.fsdecode(name).split(os.sep)[1:-1] for name in self._names]
         return subfolder_names(below)
@@ -88,11 +86,8 @@ class ImageFolder(MappedSource):
 def subfolder_names(below):
     """Returns the first of the folders that each image lies in below that of its class.
 
-    Args:
-        below: List of sequences of names of folders.
-
-    Raises:
-        ValueError: if there is none for some images; it tells how many these are.
+    `below` is a sequence of names of folders for each image. Raises ValueError with the number of
+    images for which it is empty.
     """
     of_nobody = sum(not folders for folders in below)
     if of_nobody:
@@ -136,9 +131,5 @@ def _images(folder):
     """The images under a folder, in Keras' order."""
     found = []
     for root, _, files in sorted(os.walk(folder)):
-        found += [os.path.join(root, f) for f in sorted(files) if _is_image(f)]
+        found += [os.path.join(root, f) for f in sorted(files) if f.lower().endswith(IMAGE_ENDINGS)]
     return found
-
-
-def _is_image(name):
-    return name.lower().endswith(IMAGE_ENDINGS)

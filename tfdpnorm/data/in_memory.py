@@ -8,18 +8,9 @@ from tfdpnorm.data.inputs import InputArrays
 
 
 class ExamplesInMemory:
-    """Arrays [N, ...], checked and copied; see `tfdpnorm.data.poisson_batches`.
+    """`count` = N rows of arrays [N, ...], checked as `tfdpnorm.data.poisson_batches` says, copied.
 
-    Args:
-        x: Structure of arrays.
-        y: The same, or None.
-        sample_weight: Array [N, ...], or None for ones.
-
-    Attributes:
-        count: N.
-
-    Raises:
-        TypeError, ValueError: see `poisson_batches`.
+    `x` and `y` are structures of arrays, or None for y; None as weights stands for ones.
     """
 
     reads_own_code = False
@@ -59,8 +50,7 @@ class ExamplesInMemory:
     def lot(self, placed):
         """Returns the triple (x, y, sample_weight) of tensors [K, P, ...] of a batch.
 
-        Args:
-            placed: Tensor of the numbers of examples, N for padding, int64 [K, P].
+        `placed` holds the numbers of examples, N for padding, int64 [K, P].
         """
         return tf.nest.map_structure(
             lambda padded: None if padded is None else tf.gather(padded, placed), self._padded
@@ -72,10 +62,7 @@ class ExamplesInMemory:
 
 
 def _padded(array):
-    """Returns a tensor [N + 1, ...] on the host: `array`, then a row of padding.
-
-    That is of zeros, or of empty texts.
-    """
+    """Returns a tensor on the host: `array` [N, ...], then a row of zeros or of empty texts."""
     padded = np.zeros((len(array) + 1,) + array.shape[1:], dtype=array.dtype.newbyteorder("="))
     if array.dtype == object:  # texts
         padded.fill(b"")
@@ -85,11 +72,7 @@ def _padded(array):
 
 
 def checked_weights(sample_weight, num_examples):
-    """Returns weights as an array, float32 [N, ...].
-
-    Raises:
-        TypeError, ValueError: see `tfdpnorm.data.poisson_batches`.
-    """
+    """Returns weights as an array, float32 [N, ...]; raises as `tfdpnorm.data.poisson_batches`."""
     given = arrays.numeric_array(sample_weight, "sample_weight")
     if given.shape[:1] != (num_examples,):
         raise ValueError(

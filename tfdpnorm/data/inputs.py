@@ -7,11 +7,7 @@ from tfdpnorm.data.arrays import joint_digests
 
 
 class InputArrays:
-    """Inputs in memory.
-
-    Args:
-        x: Structure of arrays [N, ...].
-    """
+    """Inputs in memory, a structure of arrays [N, ...]."""
 
     def __init__(self, x):
         self.x = x
@@ -22,11 +18,9 @@ class InputArrays:
         return [np.asarray(leaf) for leaf in tf.nest.flatten(self.x)]
 
     def found(self, digests, dtypes):
-        """Which digests are those of inputs of an example: a set.
+        """Returns the set of those digests that are digests of inputs of an example.
 
-        Args:
-            digests: Set of those looked for.
-            dtypes: As in `tfdpnorm.data.arrays.joint_digests`, whose digests they are.
+        They are those of `tfdpnorm.data.arrays.joint_digests`, with these dtypes.
         """
         return digests.intersection(joint_digests(self.leaves, dtypes))
 

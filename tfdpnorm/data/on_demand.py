@@ -31,8 +31,9 @@ class ExamplesOnDemand:
     """Examples of a source, or of arrays in files, of which a batch's alone are read.
 
     Checks of values that are made of arrays before training cannot be made here without reading all
-    examples, and an error while training would tell of one. So an example with a negative weight
-    gets the weight NaN: its gradient is not finite, and counts as zero.
+    examples, and an error while training would reveal one. So an example with a negative weight
+    gets the weight NaN: its gradient is not finite, and counts as zero. Raises TypeError if weights
+    are not one array.
 
     Args:
         read: `_Stacked` or `_Mapped`.
@@ -40,12 +41,8 @@ class ExamplesOnDemand:
         reads_own_code: Whether code that this library does not know reads or maps the examples.
 
     Attributes:
-        count: N.
-        parts: Triple (x, y, sample_weight) of structures of `UnreadArray`.
+        parts: Triple (x, y, sample_weight) of structures of `UnreadArray`, of N = `count` examples.
         inputs: `UnreadInputs`.
-
-    Raises:
-        TypeError: if weights are not one array.
     """
 
     is_read_on_demand = True

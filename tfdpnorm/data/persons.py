@@ -29,6 +29,10 @@ _FAR_MORE = 10  # times
 class Persons:
     """The rows of each person.
 
+    Raises TypeError or ValueError for anything but a vector of integers or texts, and for values
+    that stand for a missing id, as texts or integers, such as "", "NA", "unknown", "?", -1, -999
+    and the largest uint64.
+
     Args:
         person: Array [M] of integers or texts: whose each row is. Any values; only which are equal
             matters.
@@ -40,11 +44,6 @@ class Persons:
         most: k.
         index: Pair of int64 tensors on the host: [N + 1], where each person's rows begin in the
             second, which holds the numbers of the rows, [M].
-
-    Raises:
-        TypeError, ValueError: for anything but a vector of integers or texts, and for values that
-            stand for a missing id, as texts or integers, such as "", "NA", "unknown", "?", -1, -999
-            and the largest uint64.
 
     Warns:
         PrivacyWarning: if a person has far more rows than `most_per_person` and than most others.
@@ -90,11 +89,7 @@ class Persons:
 
 
 def _check_none_is_missing(values, counts):
-    """Rejects values that stand for a missing id: their rows would count as one person's.
-
-    Raises:
-        ValueError: with the number of these rows.
-    """
+    """Rejects values that stand for a missing id: their rows would count as one person's."""
     if values.dtype.kind in "US":
         texts = np.char.decode(values, "latin-1") if values.dtype.kind == "S" else values
         is_missing = [_means_missing(text) for text in texts.tolist()]
@@ -147,16 +142,15 @@ def _reject_missing(count):
 
 
 def rows_of_persons(drawn, starts, order, most, bits):
-    """Draws the rows that stand for each drawn person: all of them, or `most` at random.
+    """Draws the rows that stand for each drawn person: all of them, or `most` = k at random.
 
-    Of a person with more rows each subset of `most` is equally likely, to within 2^-53 (Floyd's
+    Of a person with more rows each subset of k is equally likely, to within 2^-53 (Floyd's
     algorithm). It depends on no one else's rows. Epsilon holds for any choice: a person's gradient
     is clipped once, whatever it is the mean of.
 
     Args:
         drawn: Numbers of the persons, int64 [n].
-        starts, order: See `Persons.index`.
-        most: k.
+        starts, order: The pair `Persons.index`.
         bits: Function from a count to that many uniform uint64 words.
 
     Returns:
@@ -186,11 +180,9 @@ def _subsets(have, uniform):
 
 
 def lot_of_persons(examples, rows):
-    """Returns the quadruple of a `tfdpnorm.data.Lot` of persons.
+    """Returns the quadruple of a `tfdpnorm.data.Lot` of persons, from examples of M rows.
 
-    Args:
-        examples: `ExamplesInMemory` or `ExamplesOnDemand`, of M rows.
-        rows: Tensor of the numbers of each person's rows, then M, int64 [K, P, R].
+    `rows` are the numbers of each person's rows, then M, int64 [K, P, R].
     """
     _, slots, most = rows.shape
     is_there = rows < examples.count

@@ -52,16 +52,12 @@ def insecure_bits(seed, update):
 
 
 def poisson_rows(num_examples, sampling_rate, bits):
-    """Draws one Poisson sample: each row is in it independently with the same probability.
+    """Draws one Poisson sample: each of N rows is in it independently with the same probability q.
 
     Between one included row and the next lies a geometric number of left-out rows. Drawing these
     gaps (Fan, Muller and Rezucha, 1962) gives the same distribution as one coin per row, to within
-    2^-53 of each probability, and takes work in proportion to the sample.
-
-    Args:
-        num_examples: N >= 1.
-        sampling_rate: probability q of each row, 0 < q <= 1.
-        bits: function from a count to that many uniform uint64 words.
+    2^-53 of each probability, and takes work in proportion to the sample. `bits` is a function
+    from a count to that many uniform uint64 words.
 
     Returns:
         The included row numbers, int64, ascending, shape [n], where n ~ Binomial(N, q).
@@ -91,12 +87,8 @@ def random_slots(count, slots, bits):
     """Draws distinct slots for `count` examples: each injection is equally likely.
 
     The order of random words is a uniform permutation, provided that no two are equal. Equal ones
-    are drawn again, which leaves it exactly uniform.
-
-    Args:
-        count: n >= 0 examples.
-        slots: The number of slots, >= n. What is drawn does not depend on n.
-        bits: Function from a count to that many uniform uint64 words.
+    are drawn again, which leaves it exactly uniform. What is drawn from `bits`, a function from a
+    count to that many uniform uint64 words, does not depend on `count` = n <= `slots`.
 
     Returns:
         The slot of each example, int64 [n].

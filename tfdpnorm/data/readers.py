@@ -23,11 +23,9 @@ _REMEDY = (
 
 
 class UnreadArray:
-    """Stands for an array [N, ...] that no one has in memory: its shape and type are known.
+    """Stands for an array that is not in memory: its shape (N, ...), and its dtype.
 
-    Attributes:
-        shape: Tuple (N, ...).
-        dtype: NumPy dtype; `object` for texts.
+    The dtype is NumPy's, `object` for texts.
     """
 
     def __init__(self, shape, dtype):
@@ -52,15 +50,9 @@ class UnreadArray:
 
 
 class Columns:
-    """Rows of arrays [N, ...], some of them in files.
+    """Rows of arrays [N, ...], some of them in files; checked as `poisson_batches` says.
 
-    Args:
-        x: Structure of arrays, see `poisson_batches`.
-        y: The same, or None.
-        sample_weight: Array [N, ...], checked if it is in memory, or None.
-
-    Raises:
-        TypeError, ValueError: see `poisson_batches`.
+    Weights are checked if they are in memory.
     """
 
     def __init__(self, x, y, sample_weight):
@@ -97,31 +89,22 @@ class Columns:
         return self._count
 
     def fill(self, targets, places, rows):
-        """Writes examples into rows of arrays in memory.
+        """Writes examples into rows of `targets`, an array [slots, ...] for each leaf.
 
-        Args:
-            targets: List of arrays [slots, ...], one for each leaf.
-            places: Where to, int [n].
-            rows: Their numbers, ascending, int64 [n].
-
-        Raises:
-            ValueError: if they cannot be read, without any number of an example.
+        The examples with the numbers `rows`, ascending, int64 [n], go to the slots `places`, int
+        [n]. Raises ValueError if they cannot be read, without any number of an example.
         """
         for target, column in zip(targets, self._columns, strict=True):
             with _without_what_was_read():
                 values = column[rows]
-                target[places] = arrays.texts_as_bytes(values) if _is_text(target) else values
+                target[places] = arrays.texts_as_bytes(values) if target.dtype == object else values
 
 
 class Items:
-    """Examples of a source, one by one.
+    """Examples of a source, one by one; of any structure, or of (x, y, sample_weight).
 
-    Args:
-        source: Object with `__len__`, and `__getitem__` or `__getitems__`.
-        may_be_any: Whether an example may be of any structure, rather than (x, y, sample_weight).
-
-    Raises:
-        TypeError, ValueError: if the first example is not as it should be.
+    A source has `__len__`, and `__getitem__` or `__getitems__`. Raises TypeError or ValueError if
+    the first example is not as it should be.
     """
 
     def __init__(self, source, may_be_any=False):
@@ -153,18 +136,12 @@ class Items:
         return self._count
 
     def read(self, rows, *, same_shapes):
-        """Reads examples.
+        """Reads the examples with the numbers `rows`, ascending, int64 [n].
 
-        Args:
-            rows: Their numbers, ascending, int64 [n].
-            same_shapes: Whether all must have the shapes of the first example.
-
-        Returns:
-            List of columns, one for each leaf: a list of n arrays, or an array [n] of numbers.
-
-        Raises:
-            ValueError: if an example cannot be read, is of another structure than the first one, or
-                has arrays of another type, rank or shape. It says nothing of the example.
+        Returns a column for each leaf: a list of n arrays, or an array [n] of numbers. Raises
+        ValueError, which says nothing of the example, if one cannot be read, is of another
+        structure than the first one, or has arrays of another type, rank or (with `same_shapes`)
+        shape.
         """
         rows = rows.tolist()
         with self._lock, _without_what_was_read():  # Sources need not support several threads.
@@ -197,10 +174,8 @@ class Items:
 def _columns(template, values):
     """Returns the columns of the leaves of examples, a list of lists, in the order of a template.
 
-    It takes examples apart all at once: one by one takes several times as long.
-
-    Raises:
-        _OtherStructure: if one is not like the template.
+    It takes examples apart all at once: one by one takes several times as long. Raises
+    `_OtherStructure` if one is not like the template.
     """
     if template is None:
         if any(value is not None for value in values):
@@ -269,9 +244,8 @@ def _without_what_was_read():
 def parts_of_example(example, name):
     """Returns the triple (x, y, sample_weight) of an example, None for missing parts.
 
-    Raises:
-        TypeError: for a dict, which does not say what is x.
-        ValueError: for other than one to three parts.
+    Raises TypeError for a dict, which does not say what is x, and ValueError for other than one to
+    three parts.
     """
     if isinstance(example, dict):
         keys = ", ".join(map(repr, list(example)[:6]))
@@ -293,15 +267,10 @@ def parts_of_example(example, name):
 
 
 def check_example(dtype, shape, name):
-    """Raises for leaves of another type than numbers and, in x, texts.
+    """Raises TypeError or ValueError for a leaf of other than numbers and, in x, texts.
 
-    Args:
-        dtype: NumPy dtype of the leaf.
-        shape: Tuple (N, ...).
-        name: What errors call it, beginning with that of the part of an example.
-
-    Raises:
-        TypeError, ValueError: as `arrays.numeric_array`.
+    `shape` is (N, ...), and `name` is what errors call the leaf, beginning with that of the part of
+    an example.
     """
     if dtype.kind not in ("biufOSU" if name.startswith("x") else "biuf"):
         raise TypeError(
@@ -335,10 +304,6 @@ def _is_several(example):
 
 def _native(dtype):
     return np.dtype(dtype).newbyteorder("=") if np.dtype(dtype).kind in "biuf" else np.dtype(object)
-
-
-def _is_text(array):
-    return array.dtype == object
 
 
 def structured(template, leaves):

@@ -11,12 +11,8 @@ class SharedLots:
 
     Members and slots come from SHAKE256 (FIPS 202) of a secret key, the number of the update and
     that of the draw. They are a function of these, so that one key may serve for the updates of one
-    `fit` only, each of which has a number of its own.
-
-    Args:
-        key: 32 secret bytes, the same in all processes; None with an insecure seed.
-        index: Number of this process.
-        count: How many there are.
+    `fit` only, each of which has a number of its own. The key is 32 bytes, the same in all
+    processes; None with an insecure seed.
     """
 
     def __init__(self, key, index, count):

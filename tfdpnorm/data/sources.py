@@ -20,9 +20,8 @@ _BUILT_IN = (str, bytes, bytearray, list, tuple, range, collections.abc.Mapping)
 def is_source(value):
     """Whether examples can be read from an object by their numbers, one by one.
 
-    Args:
-        value: Any object. A source has `__len__`, and `__getitem__` or `__getitems__`. Arrays,
-            tensors, and Python's own sequences are not sources.
+    A source has `__len__`, and `__getitem__` or `__getitems__`. Arrays, tensors, and Python's own
+    sequences are not sources.
     """
     if isinstance(value, (*_BUILT_IN, tf.data.Dataset)) or hasattr(value, "__array__"):
         return False

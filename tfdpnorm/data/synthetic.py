@@ -325,12 +325,8 @@ class SyntheticRows:
     def settled(self, shape: Sequence[int], num_tokens: int | None = None) -> SyntheticRows:
         """Returns these with the kind and the range that rows of a shape get.
 
-        Args:
-            shape: Of a row.
-            num_tokens: The number of ids, 0 among them, if the rows are token ids.
-
-        Raises:
-            ValueError: if the kind is not for such rows.
+        `num_tokens` is the number of ids, 0 among them, if the rows are token ids. Raises
+        ValueError if the kind is not for such rows.
         """
         is_tokens = num_tokens is not None
         kind = self.kind or ("zipf" if is_tokens else _default_kind(shape))

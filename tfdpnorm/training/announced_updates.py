@@ -16,17 +16,10 @@ from tfdpnorm.privacy.entries import Updates
 class BatchesInUse:
     """Tracks the batches of a `PrivateModel`'s updates; for other batches no guarantee holds.
 
-    The accountant counts updates on Poisson-sampled batches, each used once. That is known of the
-    batches that `fit` prepares, read by the one iterator that Keras makes for them. Of anything
-    else it is
-    not: a training function or a training step that is called by hand, on whatever it is given.
-
-    Args:
-        void: Function of the code of a caveat; declares that no guarantee holds.
-
-    Attributes:
-        is_training: Whether `fit` is running.
-        executes: Whether an execution of the training function is running.
+    The accountant counts updates on Poisson-sampled batches, each used once. That is known only of
+    the batches that `fit` prepares, read by the one iterator that Keras makes for them, and not of
+    a training function or a training step that is called by hand. `void(code)` records the caveat
+    that declares that no guarantee holds.
     """
 
     UNKNOWN, BY_HAND = "unknown_sampling", "step_by_hand"
@@ -87,17 +80,11 @@ class BatchesInUse:
 
 
 def announced_in_ledger(train_function, private, epsilon_metric):
-    """Returns a training function whose updates all go through the ledger.
+    """Returns Keras' training function, iterator of batches -> logs, with updates in the ledger.
 
     First the step is traced and verified, then its updates are announced in the ledger, then they
     are made: their noise is drawn when they are spent. An execution that fails or is interrupted
-    has spent all of them.
-
-    Args:
-        train_function: That of Keras: from an iterator of batches to logs; makes the updates of one
-            execution.
-        private: The `PrivateModel`.
-        epsilon_metric: `Latest`, which shows the epsilon spent.
+    has spent all of them. `epsilon_metric` is a `Latest`.
     """
     ledger = private.ledger
 

@@ -41,15 +41,8 @@ def automatic_rows(model, parts, plan, *, replicas, run_dir):
 
     On processors, clipped sums of 1, 8, 64, ... synthetic rows show how much memory a row takes; it
     is taken to grow linearly from there. On GPUs as many rows as a device may have are tried, then
-    half of them, and so on.
-
-    Args:
-        model: The Keras model.
-        parts: What it is made of, see `tfdpnorm.training.engine_choice.rehearse`.
-        plan: `tfdpnorm.privacy.PrivacyPlan`.
-        replicas: `tfdpnorm.training.replicas.Replicas`.
-        run_dir: `RunDir` of the run, or None. If it is resumed, its rows are those of its last
-            checkpoint.
+    half of them, and so on. A run that `run_dir` resumes has the rows of its last checkpoint.
+    `parts` are those of `tfdpnorm.training.engine_choice.rehearse`.
 
     Raises:
         ValueError: for a model whose inputs have no known sizes, for several processes, for the
@@ -87,18 +80,10 @@ def automatic_rows(model, parts, plan, *, replicas, run_dir):
 
 
 def most_by_growing(megabytes_of, limit, most):
-    """Returns how many rows fit, by a few trials of fewer.
+    """Returns how many rows, 1 to `most`, fit into `limit` megabytes, by a few trials of fewer.
 
-    Args:
-        megabytes_of: Function of a number of rows that tries them: the megabytes that they took.
-        limit: The megabytes that there are.
-        most: The most rows that are wanted.
-
-    Returns:
-        An int from 1 to `most`.
-
-    Raises:
-        ValueError: if one row does not fit.
+    `megabytes_of(rows)` tries so many rows and returns the megabytes that they took. Raises
+    ValueError if one row does not fit.
     """
     rows, first = 1, megabytes_of(1)
     if first > limit:
@@ -119,8 +104,7 @@ def most_by_growing(megabytes_of, limit, most):
 def most_by_halving(fits, most):
     """Returns the largest of `most`, its half, its quarter and so on for which `fits(rows)`.
 
-    Raises:
-        ValueError: if one row does not fit.
+    Raises ValueError if one row does not fit.
     """
     rows = most
     while not fits(rows):
@@ -236,9 +220,9 @@ def _synthetic_lot(specs, rows, bound):
 
 @contextlib.contextmanager
 def _variables_kept(function):
-    """Context in which a `ConcreteFunction` may be called, and after which variables are as before.
+    """Context for calls of a `ConcreteFunction`, after which its variables have their values again.
 
-    Those that it changes, such as the states of random generators, get their values again.
+    It may change the states of random generators, for instance.
     """
     changed = {id(handle) for _, handle in changed_by(function.graph.get_operations())}
     pairs = [(h, dtype) for h, dtype in captured_variables(function) if id(h) in changed]

@@ -36,11 +36,9 @@ _MEGABYTE = 1e6
 
 
 def default_engine(*, rows_mix, public_rows_per_example):
-    """Returns the fastest engine that can do what a model's statistics ask for.
+    """Returns the fastest `Engine` that can do what a model's statistics ask for.
 
-    Args:
-        rows_mix: See `tfdpnorm.gradients.engines.registry.Engine.check`.
-        public_rows_per_example: Likewise.
+    Its `check` describes the arguments.
     """
     return engine_named("per_example" if rows_mix or public_rows_per_example else "book_keeping")
 
@@ -55,11 +53,11 @@ class EngineInUse:
         model: The Keras model.
         views: `tfdpnorm.training.views.Views` of its rows.
         engine: `tfdpnorm.gradients.engines.registry.Engine`.
-        may_change: Whether no one has asked for this engine.
+        may_change: Whether the user did not ask for this engine.
 
     Attributes:
         now: The `Engine`.
-        said: Why it is another one than at first, a sentence for a warning; or None.
+        said: The warning that says why it is another one than at first; or None.
     """
 
     def __init__(self, model, views, engine, *, may_change):
@@ -71,14 +69,9 @@ class EngineInUse:
     def summed(self, sum_up, rows):
         """Returns `sum_up()`; if this engine cannot, as "per_example" does it, with a warning.
 
-        Args:
-            sum_up: Function that traces a clipped sum with the engine `now`.
-            rows: The rows of a physical batch, or None.
-
-        Raises:
-            ValueError: what this library raises of either engine, as it is worded; and for layers
-                that cannot run rows apart.
-            Exception: whatever the user's code raises.
+        `sum_up` traces a clipped sum with the engine `now`. `rows` are those of a physical batch,
+        or None. Raises the ValueError of this library about either engine, as it is worded, or
+        about layers that cannot run rows apart; errors of the user's code pass through.
         """
         first = self.now
         try:
@@ -159,13 +152,7 @@ def rehearse(model, parts, plan, *, physical_batch_size, validate, replicas):
     Where the shapes of the inputs are not known yet, or all of the model is known to be fit for
     book-keeping (layers of Keras and of this library, which have rules, in a graph), nothing is
     traced. Neither is it with `validate=False`, nor for the engines that are there to compare with.
-
-    Args:
-        model: The Keras model.
-        parts: What it is made of: `streams`, `views`, `clipping`, and the `engine`.
-        plan: `tfdpnorm.privacy.PrivacyPlan`.
-        physical_batch_size, validate: As in `make_private`.
-        replicas: `tfdpnorm.training.replicas.Replicas`.
+    `parts` has `streams`, `views`, `clipping` and `engine`.
 
     Raises:
         ValueError: for a layer that splits texts or draws sizes, and if no engine, or not that
@@ -204,12 +191,8 @@ def _is_known_to_fit(model, parts):
 def lot_specs(model, rows, per_person=None):
     """Returns a `Lot` of `tf.TensorSpec` [None, rows, ...]; None if the inputs are not known.
 
-    Sizes that are not known are 32, and the targets a vector.
-
-    Args:
-        model: The Keras model.
-        rows: P, those of a physical batch.
-        per_person: R, where each of these is a person with so many rows: [None, P, R, ...].
+    Sizes that are not known are 32, and the targets a vector. `rows` is that of a physical batch;
+    with `per_person=R` each is a person with R rows: [None, rows, R, ...].
     """
     built = is_functional(model) or all(x.built for x in (model, *sublayers(model)))
     specs = input_specs(model) or specs_of_build(model) if built else None
@@ -227,10 +210,9 @@ def lot_specs(model, rows, per_person=None):
 
 
 def _refused(model, parts, plan, specs):
-    """The ValueError of a step that is rejected; None if it passes.
+    """The ValueError of this library for a step that is rejected; None if it passes.
 
-    Also None for errors that are not this library's: those of the model's own code are shown best
-    where the user calls it.
+    Errors of the model's own code also give None: they are shown best where the user calls it.
     """
     engine = parts.engine
     gradients = rehearsed_update(
@@ -252,11 +234,7 @@ def _refused(model, parts, plan, specs):
 def rehearsed_update(model, parts, plan, judge):
     """Returns the `Update` of a model for a loss like any other, of which nothing is released.
 
-    Args:
-        model: The Keras model.
-        parts: See `rehearse`.
-        plan: `tfdpnorm.privacy.PrivacyPlan`.
-        judge: See `tfdpnorm.training.physical_batches.PhysicalBatches`.
+    `parts` as in `rehearse`; `judge` as in `tfdpnorm.training.physical_batches.PhysicalBatches`.
     """
     update = Update(
         model,

@@ -11,8 +11,7 @@ class Epochs(NamedTuple):
     """The arguments of Keras' `fit` for the updates to come.
 
     Attributes:
-        initial_epoch: Number of the first epoch.
-        first_step: The step in it that training begins with.
+        first_step: The step of the first epoch that training begins with.
         epochs: Number of the epoch to end before.
         steps_per_epoch: Updates of an epoch; None for as many as foreign data have.
     """
@@ -29,9 +28,7 @@ def epochs_to_train(
     """Returns the `Epochs` of a call of `fit`; warns if it ends before the epochs asked for.
 
     Args:
-        ledger: `PrivacyLedger`: what is planned and what is left.
-        start_within_epoch: See `tfdpnorm.training.resume.resumption.Resumption`.
-        epochs, steps_per_epoch: As in `fit`.
+        start_within_epoch: Method of `tfdpnorm.training.resume.resumption.Resumption`.
         initial_epoch: As in Keras; None if it was not given.
         sampled_here: Whether the batches are drawn by this library, so that an epoch has a length.
     """

@@ -25,9 +25,6 @@ def own_words(error):
     """Returns the ValueError of this library that an error repeats, or None if it is another's.
 
     Keras and AutoGraph add, in several lines, where in a trace that was.
-
-    Args:
-        error: What a function that was traced raised.
     """
     cause = cause_of(error)
     frames = list(traceback.walk_tb(cause.__traceback__))
@@ -38,7 +35,7 @@ def own_words(error):
 
 @contextlib.contextmanager
 def without_private_values():
-    """Context in which errors about values in a graph are raised without what they say of them.
+    """Context in which errors about values in a graph are raised without those values.
 
     TensorFlow shows labels that a loss rejects, ids that an embedding does not know, and what an
     assertion compared. Tracebacks end in logs and reports.

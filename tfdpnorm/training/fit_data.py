@@ -36,15 +36,9 @@ from tfdpnorm.training.checks.targets import check_targets, outputs_of, weights_
 def checked_batches(private, streams, views, x, y, arguments):
     """Returns `fit`'s data as `PoissonBatches`, checked; None for data that we cannot sample.
 
-    Args:
-        private: `PrivateModel`; its model is built, and its public statistics are refreshed.
-        streams: Its `Streams`.
-        views: Its `Views`.
-        x, y: As in `fit`.
-        arguments: Dict of the further arguments of `fit`; sample weights are taken out of it.
-
-    Raises:
-        ValueError: for data, arguments or layers that private training rejects.
+    The model of `private` is built, and its public statistics are refreshed. `arguments` are the
+    further ones of `fit`; those that are settled here, such as sample weights, are taken out.
+    Raises ValueError for data, arguments or layers that private training rejects.
     """
     plan, weights = private.plan, arguments.get("sample_weight")
     check_sample_weight(weights)
@@ -107,15 +101,11 @@ def _by_output(y, names):
 
 
 def _without_wrong_labels(lot, expected, names):
-    """A batch whose examples with labels that the loss does not take count as nothing.
+    """A `Lot` [K, P, ...] whose examples with labels that the loss does not take count as nothing.
 
-    They get the weight NaN, so that their gradients are not finite. An error would tell of them,
-    after updates that were released.
-
-    Args:
-        lot: `Lot` [K, P, ...].
-        expected: List of what the loss takes, or None, by output: see `check_targets`.
-        names: Names of the outputs, that targets in a dict go by.
+    They get the weight NaN, so that their gradients are not finite. An error would reveal them,
+    after updates that were released. `expected` is what `check_targets` returns, and `names` are
+    those of the outputs, for targets in a dict.
     """
     wrong = tf.zeros_like(lot.mask, tf.bool)
     for labels, allowed in zip(_by_output(lot.y, names), expected, strict=True):
@@ -134,8 +124,7 @@ def _without_wrong_labels(lot, expected, names):
 def is_sampled_by_this_library(batches):
     """Whether nothing but `PoissonBatches` decides which examples are in a batch.
 
-    Args:
-        batches: `PoissonBatches`, or of a class derived from it, which may sample otherwise.
+    A derived class, or a method that is replaced, may sample otherwise.
     """
     replaced = {name for name in vars(batches) if hasattr(PoissonBatches, name)}
     return type(batches) is PoissonBatches and not replaced
@@ -145,16 +134,8 @@ def prepared_lots(private, batches, noise, loss):
     """Returns the dataset of batches, after all that must be known of it before the first update.
 
     Makes the variables of optimizer and metrics: a training step that makes any in its trace is
-    traced twice.
-
-    Args:
-        private: `PrivateModel`, compiled.
-        batches: `PoissonBatches`.
-        noise: Its `GaussianNoise`.
-        loss: Its `PerExampleLoss`.
-
-    Raises:
-        ValueError: without targets.
+    traced twice. `private` is compiled; `noise` is its `GaussianNoise` and `loss` its
+    `PerExampleLoss`. Raises ValueError without targets.
     """
     outputs, expected, names = outputs_of(private.model), [], private.output_names
     if isinstance(symbolic_outputs(private.model), dict):

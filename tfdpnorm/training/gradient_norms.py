@@ -16,15 +16,10 @@ def usual_gradient_norm(streams, loss, per_example_loss):
     """Returns the root mean square of the norms of public rows' gradients, at the present weights.
 
     With random signs the square of a summed gradient is, in the mean, the sum of the squares.
+    `loss` is what `compile` got, `per_example_loss` its `PerExampleLoss`.
 
-    Args:
-        streams: `tfdpnorm.training.public_rows.Streams`.
-        loss: The loss as `compile` got it.
-        per_example_loss: `PerExampleLoss` of it.
-
-    Returns:
-        A float; or None for a model without public rows or not yet built, with several outputs, or
-        with another loss than the cross-entropy of one label, whose labels cannot be guessed.
+    Returns None for a model without public rows or not yet built, with several outputs, or with
+    another loss than the cross-entropy of one label, whose labels cannot be guessed.
     """
     name = loss if isinstance(loss, str) else getattr(loss, "name", None)
     if streams.mode != "public" or not streams.model.built or name not in _LABELS:

@@ -15,16 +15,10 @@ _TOLERANCE = 2e-3  # what folding fresh moving averages into a scale changes
 
 
 def first_not_fresh(model):
-    """Returns a weight that is not what its initializer makes, such as "the bias of 'dense'".
+    """Names the first weight of a built model that is not what its initializer makes; or None.
 
-    Only weights that begin as constants are looked at; what random initializers made cannot be
-    told from what training made.
-
-    Args:
-        model: A built Keras model.
-
-    Returns:
-        Words for the first one, a string; None if there is none.
+    For example "the bias of 'dense'". Only weights that begin as constants are looked at: random
+    ones cannot be told from trained ones.
     """
     for layer in (model, *sublayers(model)):
         for attribute, initializer in list(vars(layer).items()):

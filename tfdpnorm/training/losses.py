@@ -39,9 +39,6 @@ class PerExampleLoss:
         loss_weights: None, or numbers in the same structure as `loss`.
         output_names: Names of the model's outputs, in their order, by which dicts are matched with
             outputs that come as a list.
-
-    Raises:
-        ValueError: if `loss` is None or unknown to Keras.
     """
 
     def __init__(self, loss, loss_weights=None, output_names=None):
@@ -61,14 +58,9 @@ class PerExampleLoss:
     def __call__(self, y, predictions, sample_weight=None):
         """Returns the loss of each row, [rows], float32 or wider.
 
-        Args:
-            y: Targets, a structure of [rows, ...].
-            predictions: What the model gave, in the same structure.
-            sample_weight: [rows], or [rows, ...] for each step of the losses, or None.
-
-        Raises:
-            ValueError: if a loss does not give (at least) one value per row, or not one for each
-                weight of a step.
+        Targets and predictions are structures of [rows, ...]; weights are [rows], or [rows, ...]
+        for each step of the losses. Raises ValueError if a loss does not give (at least) one value
+        per row, or not one for each weight of a step.
         """
         return self.with_outputs(y, predictions, sample_weight)[0]
 
@@ -76,9 +68,9 @@ class PerExampleLoss:
     def with_outputs(self, y, predictions, sample_weight=None):
         """Returns the loss of each row, [rows], and a list of it by outputs that have a loss.
 
-        The parts are not multiplied by the weights of the losses. Weights of steps multiply a
-        step's loss, and change nothing of the number that the mean is divided by; as in Keras.
-        Otherwise as `__call__`.
+        Arguments and errors as in `__call__`. The parts are not multiplied by the weights of the
+        losses. Weights of steps multiply a step's loss, and change nothing of the number that the
+        mean is divided by; as in Keras.
         """
         names = sorted(predictions) if isinstance(predictions, dict) else self._output_names
         if isinstance(y, dict) and isinstance(self._loss, dict):
@@ -113,11 +105,10 @@ class PerExampleLoss:
         return total, [values for _, values in each]
 
     def of_outputs(self, count, names=None):
-        """Returns a list of the losses of so many outputs, None for those without one.
+        """Returns a list of the losses of `count` outputs, None for those without one.
 
-        Args:
-            count: How many outputs there are.
-            names: Theirs, in their order; None for those of the layers that make them.
+        `names` are those of the outputs, in their order, by default those of the layers that make
+        them. The list is empty for a dict of losses if no names are known.
         """
         if not isinstance(self._loss, (list, tuple, dict)):
             return [self._loss] * count
@@ -146,10 +137,10 @@ class PerExampleLoss:
 
 
 def _without_ignored(loss, y, predictions):
-    """Keras' own loss with an `ignore_class`, as one without it, its targets and which are valid.
+    """Keras' own loss with an `ignore_class` as one without it, its targets, and which are valid.
 
-    Keras gathers the valid steps of all rows in one list, in which rows can no longer be told apart
-    in. Of every other loss: as given, and None.
+    Keras gathers the valid steps of all rows in one list, in which rows can no longer be told
+    apart. Any other loss is returned as given, with None.
     """
     loss = keras.losses.get(loss)
     if type(loss) is not keras.losses.SparseCategoricalCrossentropy:
@@ -166,9 +157,9 @@ def _without_ignored(loss, y, predictions):
 
 
 def _completed(structure, names, value=None):
-    """A dict with a value for each of the model's outputs that it has none for; as Keras reads it.
+    """Completes a dict with `value` for outputs that it leaves out, as Keras reads it.
 
-    What goes by another name is left in it, to be rejected.
+    A dict with unknown names is returned as it is, to be rejected later.
     """
     if not isinstance(structure, dict) or names is None or not set(structure) <= set(names):
         return structure
@@ -199,7 +190,7 @@ def _function(loss):
 def _check_rows_apart(loss, y, predictions):
     """Rejects a loss that broadcasts targets across rows.
 
-    Targets [rows] beside predictions [rows, outputs] are an error of TensorFlow's, but for as many
+    Targets [rows] with predictions [rows, outputs] are an error of TensorFlow's, except for as many
     outputs as rows: then each row's loss would be taken against all rows' targets. It is tried with
     another number of rows, on random numbers.
     """
@@ -276,17 +267,11 @@ MEANING = (
 
 
 def example_means(values, mask, weights=None):
-    """Returns the mean of each row's values, [rows].
+    """Returns the mean of each row's values [rows, ...], [rows]; 0 without a valid step.
 
-    Args:
-        values: [rows, ...].
-        mask: None, or [rows, ...] of as many axes or fewer: 0 leaves a step out. Without a valid
-            step the mean is 0.
-        weights: None, or [rows, ...] of as many axes or fewer, which values are multiplied by. The
-            mean is not divided by them.
-
-    Raises:
-        ValueError: for a mask or weights whose axes are not the first ones of `values`.
+    `mask` and `weights` are None, or [rows, ...] with as many axes as `values` or the first of
+    them (else ValueError). Steps where the mask is 0 are left out; weights multiply the values,
+    and the mean is not divided by them.
     """
     if weights is not None:
         weights = _of_first_axes("weights", tf.cast(weights, values.dtype), values)

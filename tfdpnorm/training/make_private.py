@@ -403,10 +403,7 @@ class _Parts(NamedTuple):
     """The parts of a private training of a model.
 
     Attributes:
-        streams: `Streams`: where the statistics of its layers come from.
-        engine: `EngineInUse`.
         clipping: `Clipping`, of no variables yet.
-        views: `Views`.
         noised_layers: The layers whose running averages are released with noise.
         public_rows: `Caveat` on the public rows, or None without any.
     """

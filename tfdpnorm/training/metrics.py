@@ -15,7 +15,7 @@ from tfdpnorm.keras_compat.training import loss_means
 class Shown(NamedTuple):
     """The inputs of losses and metrics, for each row.
 
-    Of persons it has [persons, R, ...] until it is shown.
+    For persons, the shapes are [persons, R, ...] until they are shown.
 
     Attributes:
         predictions: Structure of [rows, ...].
@@ -44,17 +44,12 @@ class Shown(NamedTuple):
 
 
 def show_update(private, lot, outputs):
-    """Updates the losses and metrics of an update and returns them by name, as Keras does.
+    """Updates the losses and metrics with a `Lot` [K, P, ...] and the `Outputs` of its update.
 
     Rows of padding are dropped: multiplied by 0, what a model makes of rows of zeros could still
     be NaN. XLA knows no tensors of unknown size: with jit_compile they are replaced by a row of an
     example, and weighed by 0. Metrics are of rows; losses are means over examples, and so over
     persons where these are the examples.
-
-    Args:
-        private: `PrivateModel`.
-        lot: `tfdpnorm.data.Lot` of [K, P, ...].
-        outputs: `tfdpnorm.training.update.Outputs`.
     """
     mask, weight = _joined(lot.mask), _joined(lot.sample_weight)
     is_real, count = mask > 0, tf.reduce_sum(mask)
@@ -124,11 +119,7 @@ def _joined(t):
 
 
 class Latest(keras.metrics.Metric):
-    """Shows a number that is set from outside, such as the epsilon spent so far.
-
-    Attributes:
-        latest: The variable that holds it.
-    """
+    """Shows a number that is set from outside, such as the epsilon spent so far."""
 
     def __init__(self, name):
         super().__init__(name=name, dtype="float32")
@@ -160,9 +151,6 @@ class WarnsOfNonfinite(keras.callbacks.Callback):
 
     They count as zero: the budget would be spent on noise, in silence. The warning depends on
     private data, as the metric that `fit` shows anyway, and changes nothing that is released.
-
-    Args:
-        private: `PrivateModel`.
     """
 
     def __init__(self, private):
@@ -209,13 +197,9 @@ class WarnsOfNonfinite(keras.callbacks.Callback):
 class UpdateMetrics:
     """The numbers that `fit` shows for every update.
 
-    One of them is a sum over private examples without noise. A Keras model takes a metric that is
-    its attribute for a layer, whose variables are weights and part of checkpoints; so this is no
-    object that Keras or TensorFlow looks into.
-
-    Attributes:
-        nonfinite: Number of gradients that were not finite; **not private**.
-        epsilon: `Latest`.
+    The number of nonfinite gradients is **not private**: a sum over examples without noise. A Keras
+    model takes a metric that is its attribute for a layer, whose variables are weights and part of
+    checkpoints; so this is no object that Keras or TensorFlow looks into.
     """
 
     def __init__(self):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class _Kept:
     """The variables of each variable; `NAdam.variables` has them as well.
 
-    No dict of the optimizer: Keras 2 would write that into its checkpoints, and cannot.
+    Not a dict of the optimizer: Keras 2 would try to write that into its checkpoints, and fail.
     """
 
     def __init__(self) -> None:

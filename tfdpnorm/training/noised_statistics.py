@@ -14,10 +14,7 @@ QUERIES_PER_LAYER = 2
 
 
 def noised_layers(model):
-    """Returns the `NoisedBatchNormalization` layers inside `model` that are not frozen.
-
-    The running averages of the others stay as they are: nothing is asked for them.
-    """
+    """Returns the `NoisedBatchNormalization` layers inside `model` that are not frozen."""
     found = [x for x in sublayers(model) if isinstance(x, NoisedBatchNormalization)]
     return [layer for layer in found if layer.trainable]
 
@@ -41,13 +38,8 @@ class NoisedStatistics:
     Rows that are padding, or have a sample weight of 0 (at every step), add nothing. Sums are
     divided by the *expected* batch size: where many weights are 0, averages lean to 0.
 
-    Args:
-        model: A Keras model. Its layers are fixed here; nothing is done where it has none.
-        plan: `tfdpnorm.privacy.PrivacyPlan`, with the queries and their share.
-
-    Attributes:
-        layers: The layers that take part. Those that are frozen later do so too, but their running
-            averages stay as they are.
+    The layers are fixed here. Those that are frozen later take part, but keep their running
+    averages.
     """
 
     def __init__(self, model, plan):
@@ -57,20 +49,16 @@ class NoisedStatistics:
         self._all = _all_layers(model)
 
     def joined(self, clipped, measured, weights, lot, row_moments, replicas):
-        """Joins the batch's statistics with its clipped gradients.
+        """Joins the statistics of a `Lot` [K, P, ...] with its clipped gradients.
+
+        Returns a triple like the first three arguments, two running averages per layer longer. A
+        row moves its first list, as one vector, by at most `plan.l2_norm_clip`.
 
         Args:
-            clipped: List of tensors, the clipped sum by `measured`.
+            clipped: List of tensors, the clipped sum with respect to `measured`.
             measured: List of variables.
             weights: None, or what each part of the sum has been multiplied by.
-            lot: `tfdpnorm.data.Lot` of [K, P, ...].
-            row_moments: Function from the parts of a physical batch to what the method of that name
-                gives.
-            replicas: `tfdpnorm.training.replicas.Replicas`.
-
-        Returns:
-            Triple like the first three arguments, two running averages per layer longer. A row
-            moves the first, as one vector, by at most `plan.l2_norm_clip`.
+            row_moments: The method of that name as a function of the parts of a physical batch.
         """
         if _all_layers(self._model) != self._all:
             raise ValueError(
@@ -94,10 +82,8 @@ class NoisedStatistics:
         """Moves the running averages of the layers that are not frozen by now.
 
         What was planned for the others is noised all the same, and left unused: the plan, which
-        the ledger accounts for, stays that of `make_private`.
-
-        Args:
-            released: List of tensors, noised: what `joined` gave, with its factors undone.
+        the ledger accounts for, stays that of `make_private`. `released` is the noisy list that
+        `joined` gave, with its factors undone.
         """
         count = QUERIES_PER_LAYER * len(self.layers)
         sums = iter(released[len(released) - count :])
@@ -126,16 +112,11 @@ class NoisedStatistics:
         ]
 
     def row_moments(self, run, weight, mask, views):
-        """The moments of each example of a physical batch.
+        """Returns for each layer the means and the means of squares of each example, [P, channels].
 
-        Args:
-            run: Function that runs the model in training on the batch.
-            weight: [P], or [P, ...] of rows of persons or of steps.
-            mask: [P].
-            views: `Views`: an example's moments are the mean over its rows and their views.
-
-        Returns:
-            List of [P, channels]: for each layer the means and the means of squares.
+        An example's moments are the mean over its rows and their views. `run()` runs the model in
+        training on the physical batch; `weight` is [P], or [P, ...] of rows of persons or of steps;
+        `mask` is [P].
         """
         with record_row_moments() as moments:
             run()
@@ -185,8 +166,7 @@ class NoisedStatistics:
     def _in_order(self, moments, mask, views):
         """Yields (mean, second moment) for each layer, [rows x views, channels].
 
-        Raises:
-            ValueError: for a layer that was not called once, on the batch's rows.
+        Raises ValueError for a layer that was not called once, on the batch's rows.
         """
         for layer in self.layers:
             of_layer = [m for m in moments if m.layer is layer]

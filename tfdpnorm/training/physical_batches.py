@@ -1,9 +1,8 @@
 """Functions of one physical batch, which are verified as they are trained.
 
-In a step that is traced, such a function is traced by itself. Its graph is what is verified, and
-its
-graph is what the step calls: nothing that Python does differently the next time can come between
-the proof and the training.
+In a step that is traced, such a function is traced by itself. Its graph is verified, and the step
+calls that same graph: nothing that Python does differently the next time can come between the proof
+and the training.
 """
 
 import tensorflow as tf
@@ -18,11 +17,9 @@ from tfdpnorm.keras_compat.graphs import as_written, traced
 class PhysicalBatches:
     """Makes the functions of a physical batch that a step calls for each of a batch.
 
-    Args:
-        judge: Called with the `tfdpnorm.independence.Proof` of each function before
-            it is used, and the number of rows P of a physical batch. It raises what stops the step,
-            and returns whether the step runs unverified. If P is not known, nothing is
-            proved: it gets None twice.
+    Before a function is used, `judge` is called with its `tfdpnorm.independence.Proof` and the
+    number of rows P. It raises what stops the step, and returns whether the step runs unverified.
+    If P is not known, nothing is proved: it gets None twice.
     """
 
     def __init__(self, judge):
@@ -32,7 +29,7 @@ class PhysicalBatches:
     # AutoGraph would convert the proof, too, in a function of the user's.
     @as_written
     def clipped_sum(self, function, lot, public, variables, *, can_be_proved, reads_rows=False):
-        """Returns the function that computes the clipped sum of a physical batch.
+        """Returns the function of `(x, y, sample_weight, mask)` that computes a clipped sum.
 
         Args:
             function: From `(rows, **options)` to a `tfdpnorm.gradients.ClippedSum`, where rows are
@@ -40,13 +37,10 @@ class PhysicalBatches:
                 `tfdpnorm.gradients.book_keeping` if the engine can be proved, otherwise none.
             lot: `tfdpnorm.data.Lot` of [K, P, ...].
             public: Tensors of the graph so far that `function` may read: they depend on no example.
-            variables: Those that it differentiates by.
+            variables: Those with respect to which it differentiates.
             can_be_proved: Whether the engine can be. Otherwise only its state is looked at.
-            reads_rows: Whether all layers are known to read rows of examples, and no one waits for
-                a proof: then an eager call needs no trace.
-
-        Returns:
-            A function of `(x, y, sample_weight, mask)`.
+            reads_rows: Whether all layers are known to read rows of examples, and no proof is
+                demanded: then an eager call needs no trace.
         """
         specs, count = _specs(lot)
         eagerly = tf.executing_eagerly()
@@ -81,11 +75,9 @@ class PhysicalBatches:
 
     @as_written
     def of_rows(self, function, lot, public):
-        """Returns a function of `(x, y, sample_weight, mask)` whose outputs are of rows.
+        """Returns `function`, from `(x, y, sample_weight, mask)` to a list of [P, ...], verified.
 
-        Args:
-            function: From the four to a list of [P, ...].
-            lot, public: See `clipped_sum`.
+        `lot` and `public` as in `clipped_sum`.
         """
         specs, count = _specs(lot)
         if tf.executing_eagerly() or count is None:
@@ -105,8 +97,7 @@ def _specs(lot):
 def _check_other_size(function, specs, count):
     """Traces an unverified function for one row more: two sizes without a common divisor.
 
-    A first axis that has as many entries as there are rows, but is of something else, then has
-    another size than the engine expects.
+    A first axis of something else that has as many entries as there are rows is then detected.
     """
     more = tf.nest.map_structure(lambda s: tf.TensorSpec([count + 1, *s.shape[1:]], s.dtype), specs)
     try:

@@ -11,16 +11,10 @@ def regularization_loss(model):
 
 
 def regularization_gradients(model, variables):
-    """Returns the gradients of a model's regularisation losses, or None without any.
+    """Returns the gradients of a model's regularisation losses, or None if it has none.
 
-    They depend on the weights alone, so that they need neither clip nor noise.
-
-    Args:
-        model: A Keras model.
-        variables: What to differentiate by.
-
-    Returns:
-        List of tensors like `variables`, None where no regulariser reads a variable; or None.
+    They depend on the weights alone, so that they need neither clipping nor noise. They are a list
+    like `variables`, with None where no regulariser reads a variable.
     """
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(raw(variables))
@@ -43,24 +37,15 @@ _FEWEST = 3  # numbers in a vector that shrinking can improve
 
 
 def shrunk(noised, stddev):
-    """A noisy vector with less expected error: max(0, 1 - (d - 2) s^2 / |x|^2) x.
+    """A noisy vector with less expected error: max(0, 1 - (d - 2) s^2 / |x|^2) x; x for d < 3.
 
     For x = theta + s N(0, I) of d >= 3 numbers, its expected squared distance from theta is smaller
-    than that of x, whatever theta is. Where x is little but noise it is close to 0.
+    than that of x, whatever theta is (James and Stein 1961, "Estimation with quadratic loss";
+    Baranchik 1964 for the 0). Where x is little but noise it is close to 0.
 
     Privacy:
-        Post-processing: a function of the noisy vector and of the noise's standard deviation,
+        Post-processing: a function of the noisy vector and of the noise's standard deviation s,
         which is public.
-
-    Args:
-        noised: Tensor of d numbers.
-        stddev: s >= 0, the standard deviation of the noise in each of them.
-
-    Returns:
-        Tensor like `noised`; itself for d < 3.
-
-    Reference:
-        James and Stein (1961), "Estimation with quadratic loss"; Baranchik (1964) for the 0.
     """
     size = noised.shape.num_elements()
     if size < _FEWEST:

@@ -54,7 +54,6 @@ from tfdpnorm.training.fit_data import (
     prepared_lots,
 )
 from tfdpnorm.training.gradient_norms import usual_gradient_norm
-from tfdpnorm.training.interrupts import spent_is_told
 from tfdpnorm.training.losses import PerExampleLoss
 from tfdpnorm.training.metrics import UpdateMetrics, WarnsOfNonfinite, show_update
 from tfdpnorm.training.public_rows_model import PublicRowsModel
@@ -380,8 +379,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         stop = keras.callbacks.LambdaCallback(on_train_batch_end=self._stop_when_spent)
         own = OwnCallbacks(self, callbacks)
         try:
-            told = spent_is_told(self, self._resumption.path)
-            with self._replicas.awaited(), self.session.training(), told:
+            with self._replicas.awaited(), self.session.training(self._resumption.path):
                 history = super().fit(
                     x,
                     y,
@@ -516,7 +514,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         return statement_json(provenance.stated_ledger, provenance.digest())
 
     def privacy_metadata(self, saved: keras.Model | None = None) -> dict[str, Any]:
-        """Returns what files of this model say of it, a dict: see `tfdpnorm.privacy.metadata`.
+        """Returns what files of this model say of it: see `tfdpnorm.privacy.metadata`.
 
         Args:
             saved: The Keras model in the file, if this one is a part of it.
@@ -607,27 +605,16 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
     def check_measured(self, validation: PrivateValidation) -> None:
         """Checks a `PrivateValidation` that is asked outside of `fit`, now and in each `fit`.
 
-        Args:
-            validation: `PrivateValidation`.
-
-        Raises:
-            ValueError: if its rows are those of a `fit`, or of the public batch.
+        Raises ValueError if its rows are those of a `fit`, or of the public batch.
         """
         self.session.rows.add_validation(validation)
 
     def rows_to_predict_at_once(self, x: Any, batch_size: int) -> int:
         """Returns how many rows `predict` may run together so that none changes another's answer.
 
-        Args:
-            x: Structure of arrays [N, ...].
-            batch_size: How many are wanted.
-
-        Returns:
-            `batch_size`, if it is verified for the graph of inference for so many rows, and for the
-            rest of them; otherwise 1.
-
-        Raises:
-            ValueError: if inference keeps something of the rows before.
+        That is `batch_size`, if it is verified for the graph of inference for so many rows of `x`,
+        a structure of arrays [N, ...], and for the rest of them; otherwise 1. Raises ValueError if
+        inference keeps something of the rows before.
         """
         return rows_apart(lambda rows: self(rows, training=False), x, batch_size)
 
@@ -638,7 +625,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
     # Details
 
     def _entered(self, batches, callbacks, validation_is_public, arguments):
-        """Enters the session with the arguments of `fit`, and returns its callbacks, checked."""
+        """Returns the callbacks of `fit`, checked, and compares its data with earlier ones."""
         callbacks = validations_first(callbacks)
         self._replicas.check_fit(batches, callbacks)
         if any(saves_whole_models(callback) for callback in callbacks):
@@ -646,7 +633,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         check_rate_is_settable(callbacks, self.optimizer)
         validations = [c for c in callbacks if isinstance(c, PrivateValidation)]
         looked_at = [arguments.get(name) for name in ("validation_data", "validation_steps")]
-        self.session.enter(batches, validations, *looked_at)
+        self.session.rows.begin_fit(batches, validations, *looked_at)
         self.session.validation_is_public = validation_is_public
         check_callbacks(
             callbacks,

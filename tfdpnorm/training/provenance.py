@@ -38,10 +38,6 @@ class Provenance:
 
     **It guards against mistakes.** Weights that code other than callbacks writes to the variables
     between the updates of an epoch are not noticed.
-
-    Args:
-        model: The wrapped Keras model.
-        ledger: `PrivacyLedger` of the run.
     """
 
     def __init__(self, model, ledger):
@@ -65,9 +61,8 @@ class Provenance:
     def begin(self, model=None, *, loaded_early=False):
         """Declares what is known of the weights that the run begins with.
 
-        Args:
-            model: What they are copies of; None for the run's own model.
-            loaded_early: Whether weights waited in the model, to be put in as soon as it was built.
+        They are copies of those of `model`, by default the run's own. With `loaded_early`, weights
+        waited in the model, to be put in as soon as it was built.
         """
         model = self._model if model is None else model
         earlier = _earlier_training(model)
@@ -95,9 +90,8 @@ class Provenance:
     def check(self, *, replaced=False):
         """Counts an intervention if the present weights are not known to be of this run.
 
-        Args:
-            replaced: Whether they were just put in. Otherwise the first ones that are seen are
-                those that the run begins with: the model may have been built since.
+        Unless they were `replaced` just now, the first ones that are seen are those that the run
+        begins with: the model may have been built since.
         """
         if self.is_watching and self._are_as_before():
             self.note()
@@ -129,16 +123,10 @@ class Provenance:
         self._before = None
 
     def check_optimizer(self, optimizer):
-        """Rejects an optimizer that has made steps outside of this run.
+        """Rejects an optimizer (None before `compile`) that has made steps outside of this run.
 
         What an optimizer keeps of gradients, such as momentum, moves the weights of the first
         private update. If it comes from gradients without noise, that update releases them.
-
-        Args:
-            optimizer: A Keras optimizer, or None before `compile`.
-
-        Raises:
-            ValueError: with the number of its steps.
         """
         steps, (known, left) = _steps(optimizer), self._optimizer
         expected = left if optimizer is known else 0
@@ -204,9 +192,7 @@ class Provenance:
 def warn_of_initial_weights(ledger, *, is_new):
     """Says at once what the statement will say of the weights that a run begins with.
 
-    Args:
-        ledger: `PrivacyLedger`.
-        is_new: Whether the weights are new to the ledger: a resumed run has said it before.
+    `is_new` says whether the weights are new to the ledger: a resumed run has said it before.
     """
     for reason in ledger.state.no_guarantee_because:
         warnings.warn(f"No privacy guarantee holds: {reason}.", PrivacyWarning, stacklevel=3)
@@ -257,11 +243,7 @@ def _are_same(one, other):
 
 
 def _earlier_training(model):
-    """Returns what is known of earlier training of a model's weights, a tuple of `Caveat`.
-
-    Args:
-        model: A Keras model.
-    """
+    """Returns what is known of earlier training of a model's weights, a tuple of `Caveat`."""
     models = [x for x in (model, *sublayers(model)) if isinstance(x, keras.Model)]
     steps = max(_steps(getattr(x, "optimizer", None)) for x in models)
     known = origins_of([v.numpy() for v in weights(model)] if model.built else ())

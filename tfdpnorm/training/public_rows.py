@@ -170,15 +170,8 @@ def synthetic_batch(model: keras.Model, asked: SyntheticRows | str) -> tuple[Any
     Inputs of rank 4 are treated as images; whole numbers, and the inputs of a first embedding
     in a Sequential model, as token ids; all others as numbers of mean 0 and variance 1.
 
-    Args:
-        model: A Keras model.
-        asked: `SyntheticRows`, or its name.
-
-    Returns:
-        Pair (structure of arrays [M, ...] like the inputs, what kinds of rows they are in words).
-
-    Raises:
-        ValueError: if the shapes of the inputs are not known, or no rows can be made for them.
+    Returns a structure of arrays [M, ...] like the inputs, and words for the kinds of rows.
+    Raises ValueError if the shapes of the inputs are not known, or no rows can be made for them.
     """
     asked = SyntheticRows.named(asked) if isinstance(asked, str) else asked
     specs = input_specs(model)
@@ -232,7 +225,6 @@ class Streams:
         rows_are_generated: Whether the public rows were made without any data.
 
     Attributes:
-        rows_are_generated: As given.
         shrinks: Whether gradients are shrunk before the pull-back.
         pull_back_weight: The weight of gammas and betas in the clip; of "auto", 1 until `settle`.
         mode: "none", "public" (which includes "blend": both use recorded public moments),
@@ -317,14 +309,9 @@ class Streams:
         return raw(variables)
 
     def clip_weights(self, variables: Sequence[Any]) -> list[float] | None:
-        """Weights in the clip: more than 1 where the pull-back reads, 1 elsewhere; None for all 1.
+        """Weights in the clip of the trained `variables`; None if all are 1.
 
-        Args:
-            variables: The trained variables.
-
-        Returns:
-            List of a number for each of `variables`: `pull_back_weight` for those that the
-            pull-back reads, 1 for the others; or None.
+        They are `pull_back_weight` for those that the pull-back reads, and 1 for the others.
         """
         if not self.pulls_back or self.pull_back_weight == 1.0:
             return None
@@ -384,7 +371,11 @@ class Streams:
         return rows_in_structure_of(self.model, self.public_batch, x)
 
     def _with_public_rows(self, x):
-        return _joined(x, self.public_rows_like(x))
+        return tf.nest.map_structure(
+            lambda private, public: tf.concat([private, tf.cast(public, private.dtype)], 0),
+            x,
+            self.public_rows_like(x),
+        )
 
     def _row_weights(self, mask):
         """[rows + M] weights that keep padding out of joint moments; None if there is none."""
@@ -413,11 +404,3 @@ class Streams:
 
         count = tf.shape(tf.nest.flatten(x)[0])[0]
         return map_rows(one, (x, tf.zeros([count]))).masked_predictions()
-
-
-def _joined(x, public_batch):
-    return tf.nest.map_structure(
-        lambda private, public: tf.concat([private, tf.cast(public, private.dtype)], 0),
-        x,
-        public_batch,
-    )

@@ -14,16 +14,12 @@ from tfdpnorm.training.public_rows import PublicBatch, Streams
 class PublicRowsModel(keras.Model):
     """Runs {x_i} and all public rows for each example x_i, and gives row i.
 
-    The test phase of Davody et al. (2020), Algorithm 1, for models whose public-batch layers are
-    in the statistics modes "example" or "lot". It holds the public rows, so that it can be saved
-    and loaded by itself. 1 + M times the work of the model.
+    The test phase of Davody et al. (2020), Algorithm 1, for models with one input whose
+    public-batch layers are in the statistics modes "example" or "lot". It holds the public rows
+    [M, ...], so that it can be saved and loaded by itself. 1 + M times the work of the model.
 
     Privacy:
         Uses only public rows and the example itself; releases nothing beyond the training.
-
-    Args:
-        model: A Keras model with one input and `PublicBatchNormalization` layers.
-        public_batch: [M, ...] public rows.
     """
 
     def __init__(self, model, public_batch, **kwargs):

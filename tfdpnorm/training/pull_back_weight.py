@@ -28,19 +28,13 @@ _RANGE = (1.0, 30.0)
 
 
 def automatic_weight(model, layers, public_rows):
-    """Returns w for a model and its public rows, at the present weights.
+    """Returns w at the present weights, from 1 to 30; 1 if the model has nothing else to train.
+
+    `layers` are those whose moments are pulled back; `public_rows` is a structure of [M, ...].
 
     Privacy:
         Depends on weights and public rows alone. Clipping comes after the weight, so that the
         guarantee is the same for any.
-
-    Args:
-        model: A Keras model.
-        layers: Its layers whose moments are pulled back, a list.
-        public_rows: A structure of tensors [M, ...].
-
-    Returns:
-        A float from 1 to 30, with one decimal; 1 if the model has nothing else to train.
     """
     own = [raw(variable) for layer in layers for variable in (layer.gamma, layer.beta)]
     refs = {variable.ref() for variable in own}

@@ -29,8 +29,7 @@ _JUMP = 2**40  # of the numbers of a random state, from device to device
 def replicas_of(strategy):
     """Returns the `Replicas` of a `tf.distribute` strategy; `OneDevice` for None.
 
-    Raises:
-        ValueError: for a strategy that is not supported.
+    Raises ValueError for a strategy that is not supported.
     """
     if strategy is None:
         return OneDevice()
@@ -72,31 +71,20 @@ class OneDevice:
         return self.workers and self.workers.lots
 
     def of_shares(self, add_up, function, lot):
-        """Returns what `add_up(function, share)` gives for the share of each device, a list.
+        """Returns a list of `add_up(function, share)` for the share of each device.
 
-        Args:
-            add_up: Function of a function and a `Lot`.
-            function: Of a physical batch, traced or not.
-            lot: `tfdpnorm.data.Lot` of [K, P, ...]. Shares follow each other: theirs joined are
-                it.
+        `function` is one of a physical batch, traced or not. The shares, joined in their order, are
+        `lot`, a `tfdpnorm.data.Lot` of [K, P, ...].
         """
         return [add_up(function, lot)]
 
     def added(self, sums):
-        """Returns the total of the sums of all shares, a list of tensors.
-
-        Args:
-            sums: List of lists of tensors: for each share, its sums.
-        """
+        """Adds up the sums of all shares, each a list of tensors; returns one list."""
         (only,) = sums
         return only
 
     def noise_for_all(self, noise):
-        """Returns what draws the noise of an update once, for all processes.
-
-        Args:
-            noise: `tfdpnorm.noise.gaussian.GaussianNoise` of this process.
-        """
+        """Returns what draws an update's noise once for all processes, like a `GaussianNoise`."""
         return noise if self.workers is None else self.workers.noise_of_chief(noise)
 
     def check_fit(self, batches, callbacks):
@@ -116,16 +104,12 @@ class OneDevice:
 
 
 class Replicas(OneDevice):
-    """The devices of a process, and the other processes.
+    """The devices of a process, at least one, of which the first has the total; other processes.
 
     Each calls the same traced function, the one that was verified, with copies of the variables
     that it reads. Copies get the present values before each use. A variable that the function
     itself changes, the state of a random generator, goes on by itself on each device: it is copied
     once, and set far ahead, so that devices do not draw the same numbers.
-
-    Args:
-        devices: Names of the devices of this process, at least one. The first has the total.
-        workers: `tfdpnorm.training.workers.Workers`; None for one process.
     """
 
     def __init__(self, devices, workers=None):

@@ -7,6 +7,7 @@ import warnings
 from tfdpnorm.errors import PrivacyWarning, level_of_caller
 from tfdpnorm.keras_compat.graphs import as_written, without_op_callbacks
 from tfdpnorm.privacy.caveats import caveat
+from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.training.announced_updates import BatchesInUse
 from tfdpnorm.training.checks.models import check_ready
 from tfdpnorm.training.checks.settings import check_same_variables, variable_names
@@ -24,20 +25,10 @@ _NO_DEBUGGING = (
 class Session:
     """The weights, the optimizer, the data and the process of a private training.
 
-    Each `fit` is between `enter` and `leave`. In between, and from one to the next, this object
-    says whether weights and optimizer are those that the run left, whether batches are those that
-    were announced, and whether rows that are validated are trained on.
-
-    Args:
-        model: The wrapped Keras model.
-        ledger: `PrivacyLedger` of the run.
-        public_batch: [M, ...] public rows, or None.
-
-    Attributes:
-        provenance: `Provenance` of the weights and of the optimizer.
-        batches: `BatchesInUse`.
-        rows: `RowsOfRun`.
-        validation_is_public: Whether the last `fit` was told that its validation data are public.
+    Each `fit` is between `rows.begin_fit` and `leave`. In between, and from one to the next, this
+    object says whether weights and optimizer are those that the run left, whether batches are those
+    that were announced, and whether rows that are validated are trained on. `public_batch` is
+    [M, ...], or None.
     """
 
     def __init__(self, model, ledger, public_batch):
@@ -55,27 +46,20 @@ class Session:
         self._variables = self._present_variables()
 
     def check_ready(self, optimizer, *, made, is_compiled):
-        """Rejects training that could not be accounted, or that the plan has no room for.
+        """Rejects training that could not be accounted for, or that the plan has no room for.
 
-        Args:
-            optimizer: That of the model.
-            made: Updates that were made.
-            is_compiled: Whether `compile` was called.
-
-        Raises:
-            ValueError: for an optimizer that something else has used.
-            RuntimeError: in another process, and before `compile`.
-            BudgetExhaustedError: if no planned update is left.
+        `made` is the number of updates that were made. Raises as
+        `tfdpnorm.training.checks.models.check_ready`, and ValueError for an optimizer that
+        something else has used.
         """
         check_ready(self._ledger, process=self._process, is_compiled=is_compiled)
         self.check_counted(made)
         self.provenance.check_optimizer(optimizer)
 
     def check_variables(self):
-        """Rejects a `fit` of others than the model was compiled with; returns those it trains.
+        """Returns the `variable_names` that `fit` trains; None if the model is not built.
 
-        Raises:
-            ValueError: naming those that were frozen or thawed.
+        Raises ValueError, with their names, if some were frozen or thawed since `compile`.
         """
         present = self._present_variables()
         check_same_variables(self._variables, present)
@@ -83,28 +67,23 @@ class Session:
             self._variables = present
         return self._variables
 
-    def enter(self, batches, validations, validation_data, validation_steps):
-        """Begins a `fit`: compares its rows with all that the run has had, and remembers them.
-
-        Args:
-            batches: See `RowsOfRun.begin_fit`, as for the others.
-            validations: List of `PrivateValidation`.
-            validation_data, validation_steps: As `fit` gets them.
-
-        Raises:
-            ValueError: if rows that are validated are trained on, or are public.
-        """
-        self.rows.begin_fit(batches, validations, validation_data, validation_steps)
-
     @contextlib.contextmanager
-    def training(self):
-        """Context of the training inside of `fit`; errors of it show no private values."""
+    def training(self, path):
+        """Context of the training inside of `fit`; errors of it show no private values.
+
+        A KeyboardInterrupt causes a warning that says what has been spent; `path` is the run
+        folder, or None.
+        """
         with self.batches.of_fit(), without_private_values():
             with without_op_callbacks() as were_any:
                 if were_any:
                     warnings.warn(_NO_DEBUGGING, PrivacyWarning, stacklevel=4)
                 try:
                     yield
+                except KeyboardInterrupt:
+                    if self._ledger.updates:
+                        warnings.warn(_spent(self._ledger, path), PrivacyWarning, stacklevel=4)
+                    raise
                 finally:  # An error may have ended a callback that had replaced weights.
                     self.provenance.end_watch()
 
@@ -115,8 +94,7 @@ class Session:
     def check_weights(self, made):
         """Checks, before weights are used or stated, whether they are counted and of this run.
 
-        Args:
-            made: Updates that were made.
+        `made` is the number of updates that were made.
         """
         self.check_counted(made)
         if self.batches.is_training and not self.provenance.is_watching:
@@ -131,11 +109,7 @@ class Session:
 
     @as_written
     def void(self, code):
-        """Declares that no guarantee holds, with a warning the first time.
-
-        Args:
-            code: Of a caveat about the data.
-        """
+        """Records the caveat `code`, that no guarantee holds, with a warning the first time."""
         reason = caveat(code)
         if reason not in self._ledger.state.caveats:
             warnings.warn(
@@ -149,3 +123,18 @@ class Session:
 
     def _present_variables(self):
         return variable_names(self._model) if self._model.built else None
+
+
+def _spent(ledger, path):
+    spent = "What they released is"
+    if ledger.guarantee_holds:
+        spent = f"Epsilon {ceil_text(ledger.epsilon())} is"
+    goes_on = "fit() continues in this process alone; with run_dir= a new one could resume the run."
+    if path is not None:
+        folder = f"RunDir({str(path)!r}, resume=True)"
+        goes_on = f"fit() continues, and so does a new process with {folder}."
+    return (
+        f"Interrupted after {ledger.updates} of {ledger.plan.steps} updates. {spent} spent, "
+        "whether you use the weights or not: another run on the same data adds to it. "
+        f"{goes_on}"
+    )

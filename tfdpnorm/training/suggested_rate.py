@@ -48,21 +48,11 @@ OPTIMIZERS = ("sgd", *_OF_UNIT_STEPS)
 
 
 def suggested_rate(model: keras.Model, plan: PrivacyPlan, optimizer: str = "sgd") -> float:
-    """Computes the rate that a cosine schedule begins with.
+    """Computes the rate that a cosine schedule begins with, for an optimizer of `OPTIMIZERS`.
 
     It follows from the plan and the shapes of the weights: nothing private, and not what the
-    weights are, so that a run that is resumed has the same.
-
-    Args:
-        model: A built Keras model.
-        plan: `PrivacyPlan`.
-        optimizer: "sgd", with momentum 0.9; or "adam", "adamw" or "rmsprop".
-
-    Returns:
-        The learning rate, a float.
-
-    Raises:
-        ValueError: for another optimizer, a model with no kernel to train, or no clipping norm.
+    weights are, so that a run that is resumed has the same. "sgd" has momentum 0.9. Raises
+    ValueError for another optimizer, a model with no kernel to train, or no clipping norm.
     """
     arguments.choice("optimizer", optimizer, OPTIMIZERS)
     if math.isinf(plan.l2_norm_clip):
@@ -121,12 +111,7 @@ def optimizer_at(rate, steps, name):
 def signal_to_noise(model: keras.Model, plan: PrivacyPlan) -> float:
     """S of a training by a plan, which says how far signal moves the weights compared with noise.
 
-    Args:
-        model: A Keras model; one that is not built has the largest S.
-        plan: `PrivacyPlan`.
-
-    Returns:
-        A float, at most so large that the noise does not count any more.
+    At most 200, where the noise does not count any more; a model that is not built has that.
     """
     shapes = [tuple(v.shape) for v in trainable_variables(model)] if model.built else []
     return _signal_to_noise(_count(shapes), plan)

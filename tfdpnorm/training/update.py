@@ -89,21 +89,12 @@ class Update:
     """Makes the updates of a model that is trained privately.
 
     Args:
-        model: The Keras model that is trained.
-        streams: `tfdpnorm.training.public_rows.Streams` of the model.
-        views: `tfdpnorm.training.views.Views`.
-        plan: `tfdpnorm.privacy.PrivacyPlan`.
         engine: `tfdpnorm.training.engine_choice.EngineInUse`.
         clipping: `tfdpnorm.gradients.Clipping`, of no variables yet.
         sum_rounding: What rounding can add to the sensitivity, relative to it (see
             `tfdpnorm.gradients.contributions.row_sums`).
         replicas: `tfdpnorm.training.replicas.Replicas`, that the physical batches are shared among;
             None for one device.
-
-    Attributes:
-        engine: The `EngineInUse`.
-        clipping: The `Clipping`.
-        views: The `Views`.
     """
 
     def __init__(
@@ -123,15 +114,10 @@ class Update:
         self._physical = None
 
     def compile(self, optimizer, loss, judge):
-        """Sets what the updates are for.
+        """Sets the optimizer, the loss and the hook of the verification, see `PhysicalBatches`.
 
-        Args:
-            optimizer: The optimizer.
-            loss: `PerExampleLoss`, or a function (y, predictions) -> [rows].
-            judge: The hook of the verification, see `PhysicalBatches`.
-
-        Raises:
-            ValueError: for an optimizer that the engine cannot work for.
+        The loss is a `PerExampleLoss`, or a function (y, predictions) -> [rows]. Raises ValueError
+        for an optimizer that the engine cannot work for.
         """
         self._loss, self._optimizer = loss, optimizer
         self._engine_sum()  # which may reject the optimizer
@@ -140,10 +126,8 @@ class Update:
     def __call__(self, lot, noise, optimizer):
         """Makes an update, and returns its `Outputs`.
 
-        Args:
-            lot: `tfdpnorm.data.Lot` of [K, P, ...], announced in the ledger.
-            noise: `tfdpnorm.noise.gaussian.GaussianNoise`.
-            optimizer: The Keras optimizer whose steps are known to be of this run.
+        The `Lot` [K, P, ...] is announced in the ledger; the steps of the Keras optimizer are known
+        to be of this run. `noise` is a `tfdpnorm.noise.gaussian.GaussianNoise`.
         """
         trained = trainable_variables(self._model)
         # Weight regularisers depend on no example: their gradient is added after the noise.
@@ -159,11 +143,7 @@ class Update:
         return Outputs(gradients, total.losses, total.predictions, total.nonfinite, penalty)
 
     def clipped(self, lot):
-        """Returns the `ClippedBatch` of a batch. **Not private yet.**
-
-        Args:
-            lot: `tfdpnorm.data.Lot` of [K, P, ...].
-        """
+        """Returns the `ClippedBatch` of a `Lot` of [K, P, ...]. **Not private yet.**"""
         trained = trainable_variables(self._model)
         measured = [*trained, *self._streams.tap_variables()]
         clipping = self.clipping.of_variables(
@@ -278,16 +258,10 @@ class Update:
 
 
 def sum_over_batch(physical_sum, lot, replicas=None):
-    """Adds up the clipped sums of the physical batches of a batch.
+    """Adds up the clipped sums of the K physical batches of a `Lot` [K, P, ...].
 
-    Args:
-        physical_sum: Function from the `(x, y, sample_weight, mask)` of a physical batch to its
-            `ClippedSum`.
-        lot: `tfdpnorm.data.Lot` of [K, P, ...]; K physical batches of P rows.
-        replicas: `tfdpnorm.training.replicas.Replicas`: where they are added up; None for here.
-
-    Returns:
-        A `ClippedSum`, its losses and predictions of [K * P, ...].
+    `physical_sum(x, y, sample_weight, mask)` gives the `ClippedSum` of one. They are added up on
+    `replicas`, by default one device. Losses and predictions are [K * P, ...].
     """
     replicas = replicas or OneDevice()
     count = lot.mask.shape[0]
@@ -376,29 +350,25 @@ def _physical_batch(lot, k):
 def private_gradients(
     clipped, trained, *, plan, noise, update, pulls_back, noised_statistics, shrinks=False
 ):
-    """Noises a clipped sum and turns it into the gradients for the optimizer.
+    """Noises a `ClippedBatch` and turns it into the gradients of `trained` for the optimizer.
 
     (sum + N(0, (z S)^2)) / expected_batch_size, where the sum is over all measured variables taken
     as one vector and S is its sensitivity: C, and what rounding adds. By default the numerator is
     rounded to a grid (`tfdpnorm.noise.grid`). What the sums were multiplied by for
     the clip is undone after the noise.
 
+    The gradient is None for a variable that the loss does not depend on: its sum is zero for any
+    batch, so that there is nothing to hide, and noise would only spoil weights that are used
+    elsewhere. Keras leaves them as they are, too.
+
     Args:
-        clipped: `ClippedBatch`.
         trained: The variables that the optimizer updates, the first of those that are measured.
-        plan: `tfdpnorm.privacy.PrivacyPlan`, for z and the expected batch size.
-        noise: `tfdpnorm.noise.gaussian.GaussianNoise`.
         update: The number of this update's noise, of `GaussianNoise.next_number`.
         pulls_back: Whether the part of the gradient that comes through the public statistics is
             added, from the noisy numbers (`tfdpnorm.layers.pull_back`).
         noised_statistics: `NoisedStatistics`, whose running averages are moved by what is released
             for them.
         shrinks: Whether the noisy numbers are shrunk before they are pulled back.
-
-    Returns:
-        List of tensors like `trained`, and None for the gradient of a variable that the loss does
-        not depend on: its sum is zero for any batch, so that there is nothing to hide, and noise
-        would only spoil weights that are used elsewhere. Keras leaves them as they are, too.
     """
     sums, measured = clipped.sums, clipped.measured
     sums = [tf.ensure_shape(s, v.shape) for s, v in zip(sums, measured, strict=True)]

@@ -23,10 +23,8 @@ _REMEDY = "Or use PrivateValidation(..., disjoint=False), which charges the trai
 class RowsOfRun:
     """The training rows of each `fit`, and all that validations ever looked at.
 
-    Args:
-        model: The Keras model that takes them.
-        public_batch: [M, ...] public rows, or None.
-        of_examples: Whether epsilon is stated for single examples alone.
+    `public_batch` is [M, ...], or None; `of_examples` says whether epsilon is stated for single
+    examples alone.
     """
 
     def __init__(self, model, public_batch, *, of_examples=True):
@@ -40,14 +38,9 @@ class RowsOfRun:
     def begin_fit(self, batches, validations, validation_data=None, validation_steps=None):
         """Checks what a `fit` gets against all that the run has had, and remembers it.
 
-        Args:
-            batches: `PoissonBatches`; None for data that nothing is known of.
-            validations: List of `PrivateValidation`.
-            validation_data, validation_steps: As `fit` gets them.
-
-        Raises:
-            ValueError: if rows that are validated are trained on, now or before, or are public, or
-                if that cannot be checked; and if rows have other persons than before.
+        `batches` are None for data that nothing is known of. Raises ValueError if rows that are
+        validated are trained on, now or before, or are public, or if that cannot be checked; and if
+        rows have other persons than before.
         """
         trained = self._trained
         if batches is not None:
@@ -80,8 +73,7 @@ class RowsOfRun:
     def add_validation(self, validation):
         """Checks a `PrivateValidation` that is asked outside of `fit`, now and in each `fit`.
 
-        Raises:
-            ValueError: if its rows are those of a `fit`, or of the public batch.
+        Raises ValueError if its rows are those of a `fit`, or of the public batch.
         """
         trained = [inputs for inputs, _ in self._trained]
         check_validation_rows(validation, trained, self._public_rows_like(validation.x))
@@ -93,11 +85,7 @@ class RowsOfRun:
         return rows_in_structure_of(self._model, self._public_batch, x)
 
     def check_evaluated(self, x, steps=None):
-        """Checks rows that are evaluated while `fit` runs, as `begin_fit` checks validation data.
-
-        Raises:
-            ValueError: if some are training rows, or if that cannot be checked.
-        """
+        """Raises ValueError if rows that are evaluated while `fit` runs may be training rows."""
         for trained, _ in self._trained:
             check_no_training_rows(x, trained, steps=steps)
 
@@ -138,15 +126,9 @@ def _warn_of_equal_examples(examples):
 
 
 def check_validation_rows(validation, trained, public_batch):
-    """Checks that the rows of a `PrivateValidation` are neither training rows nor public ones.
+    """Raises ValueError if rows of a `PrivateValidation` are training rows or public ones.
 
-    Args:
-        validation: `PrivateValidation`.
-        trained: List of inputs, see `check_no_training_rows`.
-        public_batch: [M, ...] public rows, or None.
-
-    Raises:
-        ValueError: if some are.
+    `trained` is a list of inputs as in `check_no_training_rows`; `public_batch` [M, ...], or None.
     """
     for x in trained:
         validation.check_training_data(x)
@@ -165,19 +147,15 @@ def check_no_training_rows(x, trained, *, steps=None, remedy=_REMEDY):
 
     A row is one if all of its inputs are the same, in any dtype and with axes of size 1 more or
     less. A row altered in the least is not recognised. Datasets and Sequences are read once: what
-    they give in another pass is not seen.
+    they give in another pass is not seen. The error gives the numbers of such rows, for the data's
+    curator, not for publication; or says that inputs cannot be compared.
 
     Args:
         x: Structure of arrays or tensors [n, ...]; or a `tf.data.Dataset` or
             `keras.utils.Sequence` that gives them, with targets.
-        trained: Training rows: structure of arrays [N, ...], or what `tfdpnorm.data.inputs` makes
-            of them.
+        trained: Structure of arrays [N, ...], or what `tfdpnorm.data.inputs` makes of them.
         steps: `validation_steps` of `fit`.
         remedy: Sentence for the message.
-
-    Raises:
-        ValueError: giving the numbers of such rows, for the data's curator, not for publication; or
-            if inputs or rows differ in shape, or cannot be read, so that no one can tell.
     """
     trained = as_inputs(trained)
     theirs = trained.leaves

@@ -47,14 +47,9 @@ class WorkerLostError(RuntimeError):
 
 
 class Workers:
-    """The processes of a `MultiWorkerMirroredStrategy`.
-
-    Args:
-        strategy: The strategy.
-        cluster: `tfdpnorm.keras_compat.distribution.Cluster`, of at least two.
+    """The processes, at least two, of a `MultiWorkerMirroredStrategy` and its `Cluster`.
 
     Attributes:
-        count: How many processes there are.
         is_chief: Whether this is the one that keeps the ledger and draws the noise.
         lots: `SharedLots` of the `fit` that runs, or None.
     """
@@ -69,10 +64,8 @@ class Workers:
     def summed(self, tensors, dtype=None):
         """Returns the sums of tensors over all processes, a list like `tensors`; everywhere equal.
 
-        Args:
-            tensors: List of tensors, of as many numbers in each process.
-            dtype: What they are added up in: float32, float64 or int64; None for the one of these
-                that holds their numbers.
+        Each process has as many numbers. They are added up in `dtype`, float32, float64 or int64;
+        None for the one of these that holds them.
         """
         groups, found = {}, {}
         for index, tensor in enumerate(tensors):
@@ -111,14 +104,9 @@ class Workers:
     def begin(self, private, batches, resumption):
         """Begins a `fit`: compares what the processes train, and gives all of them the same state.
 
-        Args:
-            private: `PrivateModel`, whose run the chief has restored.
-            batches: `PoissonBatches`.
-            resumption: What keeps the run: `Resumption` or `WithoutRunFolder` of the chief,
-                `FollowsChief` of the others.
-
-        Raises:
-            ValueError: if the processes differ in plan, model, optimizer or data.
+        The chief has restored the run of `private`. `resumption` is a `Resumption` or
+        `WithoutRunFolder` of the chief, and a `FollowsChief` of the others. Raises ValueError if
+        the processes differ in plan, model, optimizer or data.
         """
         self._check_equal(private, batches)
         key = secrets.token_bytes(_KEY_BYTES) if self.is_chief else bytes(_KEY_BYTES)
@@ -132,7 +120,9 @@ class Workers:
             *rate_variables(private.optimizer),
         ]
         values = self.from_chief([tf.convert_to_tensor(v.read_value()) for v in variables])
-        self._follow_streams(private.streams)
+        # The chief has settled on its weight by other initial weights.
+        (weight,) = self.from_chief([tf.constant(private.streams.pull_back_weight, tf.float64)])
+        private.streams.pull_back_weight = float(weight)
         if not self.is_chief:
             for variable, value in zip(variables, values, strict=True):
                 variable.assign(value)
@@ -167,11 +157,6 @@ class Workers:
                 "Give all processes the same."
             )
 
-    def _follow_streams(self, streams):
-        """Gives a worker the weight that the chief has settled on, by other initial weights."""
-        (weight,) = self.from_chief([tf.constant(streams.pull_back_weight, tf.float64)])
-        streams.pull_back_weight = float(weight)
-
     def _follow_ledger(self, private, resumption):
         """Gives the ledger in memory of a worker what that of the chief has spent."""
         ledger = private.ledger
@@ -192,8 +177,7 @@ class Workers:
 class FollowsChief(WithoutRunFolder):
     """A worker's part of a run folder: it keeps nothing, and begins where the chief does.
 
-    Attributes:
-        position: The updates that the weights of a resumed run have seen; None for a new one.
+    `position` is the updates that the weights of a resumed run have seen; None for a new one.
     """
 
     position = None
@@ -220,12 +204,7 @@ class _NoiseOfChief:
 def check_fit_of_workers(batches, callbacks):
     """Rejects a `fit` that several processes cannot make together.
 
-    Args:
-        batches: `PoissonBatches`, or None for other data.
-        callbacks: List of callbacks.
-
-    Raises:
-        ValueError: with the remedy.
+    `batches` are `PoissonBatches`, or None for other data.
     """
     if batches is None:
         raise PrivacyError(

@@ -1,4 +1,4 @@
-"""The secret key of a search: a file that only its owner can read."""
+"""The folder of a search: its secret key, its ledger and its trials; digests of its rows."""
 
 import contextlib
 import hashlib
@@ -36,11 +36,7 @@ def _read_key(folder):
 
 
 def new_key(folder):
-    """Draws a key, writes it to a folder, replacing any other, and returns it.
-
-    Raises:
-        OSError: if it cannot be written.
-    """
+    """Draws a key, writes it to a folder, replacing any other, and returns it."""
     key, file = secrets.token_bytes(_BYTES), folder / SECRET_KEY
     try:
         file.unlink(missing_ok=True)
@@ -68,11 +64,8 @@ def delete_key(folder):
 def rows_of_search(x, y, validation_data, fit_arguments):
     """Returns all that decides on which examples a search trains and scores, a structure.
 
-    Args:
-        x: Inputs [N, ...], a structure of them, or `PoissonBatches`.
-        y: Targets [N, ...], or None.
-        validation_data: Pair (inputs, targets).
-        fit_arguments: Dict of the further arguments of `fit`.
+    `x` are inputs [N, ...], a structure of them, or `PoissonBatches`; `y` are targets [N, ...], or
+    None; `validation_data` is a pair (inputs, targets).
     """
     weights, by_class = (fit_arguments.get(f"{of}_weight") for of in ("sample", "class"))
     person = fit_arguments.get("person")
@@ -89,17 +82,10 @@ def rows_of_search(x, y, validation_data, fit_arguments):
 
 
 def rows_digest(rows, key):
-    """Returns a digest that says nothing of the rows to those who do not have the key.
+    """Returns a digest, hex digits, that says nothing of the rows to those who do not have the key.
 
-    A digest without a key would let an attacker check guesses of the rows.
-
-    Args:
-        rows: Structure of arrays, and of `ExamplesOnDemand`, all of which are read; of what is
-            neither, the type alone counts.
-        key: Bytes.
-
-    Returns:
-        Hex digits.
+    A digest without a key would let an attacker check guesses of the rows. `rows` is a structure of
+    arrays, and of `ExamplesOnDemand`, all of which are read; of others, the type alone counts.
     """
     state = hashlib.blake2b(key=key, digest_size=16)
     for leaf in _leaves(rows):
@@ -126,8 +112,7 @@ def _leaves(rows):
 def inputs_of(x):
     """Returns the training inputs of a search, to compare rows with; see `rows_of_search`.
 
-    Raises:
-        TypeError: for a source by itself.
+    Raises TypeError for a source by itself.
     """
     if is_source(x):
         raise TypeError(
@@ -177,15 +162,10 @@ class SearchFolder:
 
     @contextlib.contextmanager
     def opened(self, rows):
-        """Context in which this process, and no other, has the search.
+        """Context in which this process, and no other, has the search on `rows_of_search`.
 
-        Args:
-            rows: What it is trained and scored on, as `rows_of_search` gives it.
-
-        Raises:
-            ValueError: if the folder holds another search, one of other rows, or one without its
-                secret.
-            BlockingIOError: if another process has it.
+        Raises ValueError if the folder holds another search, one of other rows, or one without its
+        secret; BlockingIOError if another process has it.
         """
         files.make_folder(self.path, "the folder of the search")
         exists = (self.path / LEDGER).exists()
@@ -218,11 +198,7 @@ class SearchFolder:
             self.ledger.close()
 
     def check_settings(self):
-        """Checks that the search whose ledger is in the folder has these settings.
-
-        Raises:
-            ValueError: listing what differs.
-        """
+        """Raises ValueError, with the differences, if the folder holds another search than this."""
         ledger = read_ledger(self.path / LEDGER)
         kept = _kept_settings(ledger, "secret", "rows")  # of the process that opened it
         found = differences_from(ledger, self._plan, {**self._settings, **kept})
@@ -246,8 +222,7 @@ class SearchFolder:
     def finish(self, best):
         """Ends the search for good, and deletes its secret.
 
-        Args:
-            best: Identifier of the trial to be released, or None.
+        `best` identifies the trial to be released, or is None.
         """
         if best is not None:
             self._crown(best)

@@ -56,8 +56,7 @@ class SearchTrial(NamedTuple):
     """The settings that a search gives to one of its trials.
 
     Attributes:
-        search: The `SearchPlan`.
-        delta: Of its guarantee.
+        delta: Of the guarantee of the search.
         run_dir: Folder of the trial's run, from which it is resumed.
         callbacks: List of Keras callbacks, this trial's own.
     """
@@ -159,11 +158,9 @@ class PrivateHyperModel(keras_tuner.HyperModel):
 
 
 class ModelAndSettings(PrivateHyperModel):
-    """A `PrivateHyperModel` of two functions.
+    """A `PrivateHyperModel` of two functions of hyperparameters.
 
-    Args:
-        build: Function from hyperparameters to a compiled Keras model.
-        settings: Function from hyperparameters to a dict, or a dict.
+    `build` returns a compiled Keras model; `settings` returns a dict, or is one.
     """
 
     def __init__(self, build, settings):
@@ -180,8 +177,7 @@ class ModelAndSettings(PrivateHyperModel):
 def checked_settings(settings):
     """Returns arguments of `make_plan` and `make_private`; rejects those that the search decides.
 
-    Raises:
-        ValueError: naming what is missing, unknown or not for the caller to say.
+    Raises ValueError also for those that are missing or unknown.
     """
     own = [name for name in _OF_THE_SEARCH if name in settings]
     if own:
@@ -211,14 +207,9 @@ def closed_on_failure(private):
 
 
 def check_trial_callbacks(callbacks, *, is_composed):
-    """Rejects callbacks whose answers the search has not planned for, and those that give away.
+    """Rejects callbacks that ask questions not planned for, or that may reveal other trials.
 
-    Args:
-        callbacks: List of Keras callbacks.
-        is_composed: Whether all trials may be released.
-
-    Raises:
-        ValueError: naming the callback.
+    With `is_composed` all trials may be released.
     """
     for callback in callbacks:
         if isinstance(callback, PrivateValidation):
@@ -238,12 +229,7 @@ def check_trial_callbacks(callbacks, *, is_composed):
 def check_fit_arguments(given, tuner):
     """Rejects arguments of `fit` that a search would not use, or on which each trial would fail.
 
-    Args:
-        given: Dict of the further arguments of `search`.
-        tuner: Name of the tuner's class.
-
-    Raises:
-        ValueError: naming them, before anything is spent.
+    `given` are the further arguments of `search`, `tuner` is the name of the tuner's class.
     """
     unknown = [name for name in given if name not in _OF_FIT]
     if unknown:

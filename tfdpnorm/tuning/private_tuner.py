@@ -40,11 +40,8 @@ _SAMPLED_SETTINGS = 100
 class PrivateTuner(keras_tuner.Tuner):
     """A Keras Tuner search in which every trial is a private training, and the search is charged.
 
-    See `PrivateRandomSearch` and `PrivateBayesianOptimization`.
-
-    Attributes:
-        budget: `PrivacyBudget` of the search.
-        search_plan: `tfdpnorm.privacy.search.SearchPlan`: what each trial may spend.
+    See `PrivateRandomSearch` and `PrivateBayesianOptimization`. `search_plan` is the
+    `tfdpnorm.privacy.search.SearchPlan`: what each trial may spend.
     """
 
     def __init__(
@@ -221,8 +218,7 @@ class PrivateTuner(keras_tuner.Tuner):
     def get_best_trials(self, num_trials=1):
         """Returns the trials that ended, the best first: **not for release**, with their scores.
 
-        Args:
-            num_trials: The most of them; None for all.
+        At most `num_trials`; None for all.
         """
         ended = [trial for trial in self.oracle.trials.values() if trial.status == "COMPLETED"]
         # Trials are exchangeable, so that a tie is broken at random, whatever the data.

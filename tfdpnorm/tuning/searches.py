@@ -116,8 +116,7 @@ class PrivateRandomSearch(PrivateTuner):
     def load_model(self, trial: Any) -> PrivateModel:
         """Returns the winner's `PrivateModel`, and writes its statement to `winner/`.
 
-        Raises:
-            ValueError: for another trial, which is not for release.
+        Raises ValueError for another trial, which is not for release.
         """
         if self._winner(1).trial_id != trial.trial_id:
             raise PrivacyError(

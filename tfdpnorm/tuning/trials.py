@@ -30,12 +30,7 @@ class RandomTrials(keras_tuner.Oracle):
 
     Keras Tuner's own random search never tries the same settings twice, so that its trials depend
     on each other. Here they are independent and equally distributed, as the accounting assumes.
-
-    Args:
-        max_consecutive_failed_trials: After so many failures in a row the search stops.
-
-    Attributes:
-        folder: `SearchFolder`, which knows K and the secret, once it is opened.
+    `folder` is the `SearchFolder`, which knows K and the secret, once it is opened.
     """
 
     def __init__(self, max_consecutive_failed_trials=3):
@@ -59,11 +54,9 @@ class RandomTrials(keras_tuner.Oracle):
 
 
 def random_values(space, seed_of):
-    """Draws values of hyperparameters, a dict by name.
+    """Draws values of a list of Keras Tuner's hyperparameters, a dict by name.
 
-    Args:
-        space: List of Keras Tuner's hyperparameters.
-        seed_of: Function from the name of one to the seed of its value.
+    `seed_of(name)` is the seed of a value.
     """
     drawn = keras_tuner.HyperParameters()
     for hp in space:
@@ -81,10 +74,7 @@ PRIVATE_SCORE = "private_val_score"
 class PublicScore:
     """The accuracy on examples that are public.
 
-    Args:
-        x: Inputs [N, ...], or a structure of them.
-        y: Class numbers [N], or one-hot rows.
-        from_logits: Whether the outputs are logits.
+    Inputs are [N, ...], or a structure of them; targets are class numbers [N], or one-hot rows.
     """
 
     def __init__(self, x, y, from_logits=None):

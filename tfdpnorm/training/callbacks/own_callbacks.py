@@ -22,12 +22,7 @@ class OwnCallbacks:
         fit(callbacks=own.watched)
         own.check()
 
-    Args:
-        private: The `PrivateModel`.
-        callbacks: List of those of `fit`.
-
-    Attributes:
-        watched: The same callbacks in their order, each one of the user's own between two others.
+    `watched` are the same callbacks in their order, each one of the user's own between two others.
     """
 
     def __init__(self, private, callbacks):

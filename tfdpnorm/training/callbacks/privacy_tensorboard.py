@@ -62,11 +62,7 @@ class PrivacyTensorBoard(keras.callbacks.Callback):
 
 
 def check_tensorboard(name):
-    """Rejects a callback of this name where TensorBoard is missing, which it finds after an epoch.
-
-    Raises:
-        ImportError: with the command that installs it.
-    """
+    """Raises ImportError without TensorBoard, which the callback of this name needs later."""
     if importlib.util.find_spec("tensorboard") is None:
         raise ImportError(
             f"{name} needs the package tensorboard, which is not installed. Write: pip install "

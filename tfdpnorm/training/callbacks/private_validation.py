@@ -276,8 +276,8 @@ class PrivateValidation(keras.callbacks.Callback):
     def _answer(self, ledger):
         """The ledger's answer for the present weights and these rows, or None.
 
-        Of an answer that another process got there is no more than the update: a resumed run has
-        the same weights there.
+        Of an answer that another process got only the update is known: a resumed run has the same
+        weights there.
         """
         of = _asked_of.get(ledger, {}).get((self.name, ledger.state.position))
         return ledger.state.answer(self.name) if of in (None, self._is_about()) else None
@@ -308,8 +308,8 @@ class PrivateValidation(keras.callbacks.Callback):
     def _declare_other_runs(self, ledger):
         """Says in both ledgers, each of which counts its own answers, that there is another.
 
-        Not of the trials of a search, which counts them all: from what the winner's says, no one
-        may learn how many there were.
+        Not of the trials of a search, which counts them all: the selected trial's ledger must not
+        reveal how many there were.
         """
         if ledger.state.search is not None:
             return

@@ -43,11 +43,8 @@ def validations_first(callbacks):
     """Returns callbacks as a flat list in which each `PrivateValidation` precedes the others.
 
     Those that monitor its value find it in the logs then, whatever the order they were given in,
-    which is otherwise kept.
-
-    Args:
-        callbacks: Those of `fit`: a callback, a (nested) list of them, a Keras `CallbackList`, or
-            None.
+    which is otherwise kept. `callbacks` are those of `fit`: a callback, a (nested) list of them, a
+    Keras `CallbackList`, or None.
     """
     flat = tf.nest.flatten(getattr(callbacks, "callbacks", callbacks) or [])
     return sorted(flat, key=lambda callback: not isinstance(callback, PrivateValidation))
@@ -64,23 +61,13 @@ def check_callbacks(
 
     | It looks at | what happens |
     |---|---|
-    | a metric of the training examples | rejected |
+    | a metric of the training examples, one of `names_of_metrics` | rejected |
     | `val_...` of data said to be public | the statement says so |
     | `val_...` of other data | a warning, and the statement says that these are not protected |
     | a `PrivateValidation`, "epsilon", "lr" | allowed |
 
     What may stop training by any of these but "epsilon" holds the ledger to the whole plan. What
     writes logs to files is named in the statement. Nothing is recorded if anything is rejected.
-
-    Args:
-        callbacks: Those of `fit`, as in `validations_first`.
-        ledger: `tfdpnorm.privacy.PrivacyLedger` of the run.
-        validation_data_given: Whether `fit` has validation data.
-        validation_is_public: Whether the caller says that these are public.
-        names_of_metrics: Of the metrics of the training examples, which are not released.
-
-    Raises:
-        ValueError: naming the callback, what it looks at, and the remedy.
     """
     callbacks = validations_first(callbacks)
     names = [c.name for c in callbacks if isinstance(c, PrivateValidation)]
@@ -107,11 +94,7 @@ def check_callbacks(
 
 
 def check_rate_is_settable(callbacks, optimizer):
-    """Rejects callbacks that set the learning rate of an optimizer whose rate is a schedule.
-
-    Raises:
-        ValueError: naming the callback and the remedy.
-    """
+    """Raises ValueError for callbacks that set the learning rate where it is a schedule."""
     for callback in callbacks:
         if isinstance(callback, _SET_THE_RATE) and has_schedule(optimizer):
             name, kind = type(callback).__name__, type(optimizer).__name__

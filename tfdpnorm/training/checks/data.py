@@ -20,13 +20,10 @@ from tfdpnorm.keras_compat.models import (
 
 
 def tuples_of_arrays(structure, count):
-    """Turns lists of several arrays into tuples, as Keras reads them.
+    """Turns lists of several arrays, each of `count` rows, into tuples, as Keras reads them.
 
-    A list of anything else is one array: of rows, numbers or texts.
-
-    Args:
-        structure: What `fit` was given, of dicts, tuples, lists and arrays.
-        count: N; a list is one of arrays if each of them has so many rows.
+    A list of anything else is one array: of rows, numbers or texts. `structure` is what `fit` was
+    given, of dicts, tuples, lists and arrays.
     """
     if isinstance(structure, dict):
         return {name: tuples_of_arrays(part, count) for name, part in structure.items()}
@@ -49,11 +46,7 @@ def check_inputs(model, x, *, has_public_rows=False, is_augmented=False):
 
     Dicts may hold more: Keras leaves those out. Keras also adds or drops an axis of one entry, but
     public rows have the axes of the model, so with them private rows need the same. An augmentation
-    may give rows another size, such as that of a crop.
-
-    Raises:
-        ValueError: with both numbers, or both shapes.
-        TypeError: for texts.
+    may give rows another size, such as that of a crop. Raises ValueError, and TypeError for texts.
     """
     inputs = symbolic_inputs(model)
     if inputs is None:
@@ -103,17 +96,10 @@ def _is_adjusted(wanted, shape):
 
 
 def check_ids(model, x):
-    """Rejects ids outside of an `Embedding` that takes them.
+    """Rejects ids outside of an `Embedding` that takes them, with nothing of the ids in the error.
 
-    The model would fail on them within an update, and say when they were drawn. Looks at inputs in
-    memory that go into an embedding directly.
-
-    Args:
-        model: A Keras model; of one that is not functional, nothing is known.
-        x: Structure of arrays [N, ...].
-
-    Raises:
-        ValueError: naming the layer, and with nothing of the ids.
+    The model would fail on them within an update, and reveal when they were drawn. Looks at inputs
+    [N, ...] in memory that go into an embedding of a functional model directly.
     """
     inputs, arrays = graph_inputs(model), rows_by_input(model, x)
     if len(inputs) != len(arrays):
@@ -137,11 +123,7 @@ def _check_range(layer, ids):
 
 
 def check_sample_weight(sample_weight):
-    """Rejects weights by output.
-
-    Raises:
-        ValueError: with the remedy.
-    """
+    """Raises ValueError for weights by output."""
     if isinstance(sample_weight, (dict, tuple)) or (
         isinstance(sample_weight, list) and any(np.ndim(w) for w in sample_weight)
     ):
@@ -153,11 +135,7 @@ def check_sample_weight(sample_weight):
 
 
 def check_batch_size(batch_size, plan):
-    """Rejects a batch size that is not the expected batch size of the plan.
-
-    Raises:
-        ValueError: naming both.
-    """
+    """Raises ValueError for a batch size that is not the expected batch size of the plan."""
     if batch_size is not None and batch_size != plan.expected_batch_size:
         raise ValueError(
             f"Expected batch_size={plan.expected_batch_size:g}, the expected_batch_size of the "
@@ -170,16 +148,10 @@ def check_batch_size(batch_size, plan):
 def rows_of_sequence(sequence, count):
     """Reads all items of a `keras.utils.Sequence`, so that its rows can be sampled one by one.
 
-    Args:
-        sequence: It gives batches (x, y) or (x, y, sample_weight) by their number.
-        count: N, as planned.
-
-    Returns:
-        Triple (x, y, sample_weight) of arrays [N, ...], or None for a sequence that cannot be
-        sampled honestly: whose first item is another one when it is read again (it is random).
-
-    Raises:
-        ValueError: for items that do not fit together, or other than N rows.
+    Its items are batches (x, y) or (x, y, sample_weight). Returns a triple of arrays [N, ...], with
+    N the planned `count`, or None for a sequence that cannot be sampled honestly: whose first item
+    is another one when it is read again (it is random). Raises ValueError for items that do not fit
+    together, or other than N rows.
     """
     first, again = sequence[0], sequence[0]
     if not _same(first, again) or not isinstance(first, tuple) or len(first) not in (2, 3):
@@ -231,11 +203,7 @@ NO_TARGETS = (
 
 
 def check_person(x, person, plan):
-    """Rejects data without persons for a plan of persons, and persons for a plan of rows.
-
-    Raises:
-        ValueError: with the remedy.
-    """
+    """Raises ValueError for rows in a plan of persons, and for persons in a plan of rows."""
     if plan.most_per_person is not None and isinstance(x, tf.data.Dataset):
         raise PrivacyError(
             "A plan with most_per_person needs arrays or a source, and the person of each row, got "
@@ -259,11 +227,7 @@ def check_person(x, person, plan):
 
 
 def check_number(x, person, plan):
-    """Rejects data of another number of examples, or of persons, than the plan has.
-
-    Raises:
-        ValueError: with both numbers.
-    """
+    """Raises ValueError for data of another number of examples, or of persons, than planned."""
     if isinstance(x, PoissonBatches):
         count = x.num_examples
     elif person is not None:
@@ -282,8 +246,7 @@ def check_number(x, person, plan):
 def as_poisson_batches(x, y, sample_weight, plan, person=None):
     """Arrays and sources as `PoissonBatches`; those as they are; None for what we cannot sample.
 
-    Raises:
-        ValueError: for targets, weights or persons in addition to `PoissonBatches`.
+    Raises ValueError for targets, weights or persons in addition to `PoissonBatches`.
     """
     if isinstance(x, PoissonBatches):
         if any(part is not None for part in (y, sample_weight, person)):
@@ -324,8 +287,7 @@ def refuse_fit_arguments(arguments):
 def one_physical_batch(data, plan):
     """An ordinary Keras batch as a `Lot` of one physical batch without padding.
 
-    Raises:
-        ValueError: for a plan of persons: whose the rows are is not known.
+    Raises ValueError for a plan of persons: it is not known whose the rows are.
     """
     if plan.most_per_person is not None:
         raise PrivacyError(
@@ -345,8 +307,7 @@ def one_physical_batch(data, plan):
 def row_specs(lots):
     """The `tf.TensorSpec`s [None, ...] of x and y of a dataset of `Lot`s [K, P, ...].
 
-    Raises:
-        ValueError: if the batches have no targets.
+    Raises ValueError if the batches have no targets.
     """
     targets = tf.nest.flatten(lots.element_spec.y)
     if not all(isinstance(spec, tf.TensorSpec) for spec in targets):

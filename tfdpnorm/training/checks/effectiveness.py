@@ -20,14 +20,9 @@ _LEAST_NOISE = 0.65  # noise multiplier at which the noise counts twice as much 
 def warn_of_ineffective(model, plan, optimizer, loss, gradient_norm, stacklevel):
     """Warns once of settings that keep a private training from learning, from public numbers.
 
-    Args:
-        model: The Keras model.
-        plan: `PrivacyPlan`.
-        optimizer: A Keras optimizer.
-        loss: A Keras loss, or a structure of them.
-        gradient_norm: A function () -> usual norm of the gradient of an example, or None where it
-            is not known. Only called for clipping norms above that of the suggestions, 1.
-        stacklevel: See `warnings.warn`.
+    `loss` is a Keras loss, or a structure of them. `gradient_norm()` is the usual norm of the
+    gradient of an example, or None where it is not known; it is only called for clipping norms
+    above that of the suggestions, 1.
     """
     if not plan.noise_multiplier or math.isinf(plan.l2_norm_clip):
         return

@@ -43,16 +43,11 @@ class IndependenceChecks:
     - the graph of the step was verified (engine "book_keeping");
     - each example's gradient is computed by itself, and no state changes ("per_example").
 
-    In every other case the step is rejected, or the ledger says NO GUARANTEE and why.
+    In every other case the step is rejected, or the ledger says NO GUARANTEE and why. With
+    `validate=False` nothing is rejected, and no guarantee holds.
 
     In statistics mode "lot" examples change each other's gradients by design, and the plan has no
-    guarantee: nothing is checked.
-
-    Args:
-        private: `PrivateModel`.
-        engine: `tfdpnorm.training.engine_choice.EngineInUse` of the clipped sums.
-        validate: True rejects a step that cannot be verified. False does not, and no guarantee
-            holds.
+    guarantee: nothing is checked. `engine` is the `EngineInUse` of the clipped sums.
     """
 
     def __init__(self, private, engine, validate=True):
@@ -69,10 +64,8 @@ class IndependenceChecks:
         """Traces the training function of Keras, unless it was traced for this iterator.
 
         Where it runs eagerly, by the model or by `tf.config.run_functions_eagerly`, which may be
-        switched on at any time, no graph says what it computes, and no guarantee holds.
-
-        Raises:
-            ValueError: if per-example independence is not verified and had to be.
+        switched on at any time, no graph says what it computes, and no guarantee holds. Raises
+        ValueError if per-example independence is not verified and had to be.
         """
         is_graph = hasattr(train_function, "get_concrete_function")
         if not is_graph or tf.config.functions_run_eagerly():
@@ -81,7 +74,9 @@ class IndependenceChecks:
         if self._was_traced(train_function, iterator):
             return
         with _in_its_own_words():
-            _check_keeps_nothing(train_function.get_concrete_function(iterator))
+            traced = train_function.get_concrete_function(iterator)
+        if captures_symbols(traced):
+            raise PrivacyError(_KEPT)
         self._traced = train_function, weakref.ref(iterator)
 
     def _was_traced(self, train_function, iterator):
@@ -91,17 +86,10 @@ class IndependenceChecks:
         return function is train_function and of() is iterator
 
     def judge(self, proof, rows):
-        """Judges what a step computes of a physical batch, before the step is run.
+        """Judges a step by its `Proof` for a physical batch of P `rows`, before the step is run.
 
-        Args:
-            proof: `tfdpnorm.independence.Proof`; None where the shapes of a batch are not known.
-            rows: P, the rows of a physical batch, or None.
-
-        Returns:
-            Whether training continues unverified where verification is expected.
-
-        Raises:
-            ValueError: if it does not hold and had to.
+        Both are None where the shapes of a batch are not known. Returns whether training continues
+        unverified where verification is expected; raises ValueError if it does not hold and had to.
         """
         if self._private.statistics == "lot":
             return False
@@ -125,7 +113,7 @@ class IndependenceChecks:
     def _certify(self, proof):
         """Keeps what was verified in the folder of the run, and its digest in the ledger.
 
-        Not for a trial of a search: the names of layers would tell how many trials there were.
+        Not for a trial of a search: the names of layers would reveal how many trials there were.
         """
         ledger = self._private.ledger
         if proof is None or ledger.file is None or ledger.state.search is not None:
@@ -145,14 +133,9 @@ class IndependenceChecks:
         ledger.record(reason)
 
 
-def _check_keeps_nothing(function):
-    if captures_symbols(function):
-        raise PrivacyError(_KEPT)
-
-
 @contextlib.contextmanager
 def _in_its_own_words():
-    """Context in which what this library rejects is raised as it was worded.
+    """Context in which errors of this library are raised as they were worded.
 
     Keras and AutoGraph add, in several lines, where in the trace that was.
     """
@@ -166,14 +149,9 @@ def _in_its_own_words():
 
 
 def check_proof(proof, engine):
-    """Rejects a step for which per-example independence is not verified.
+    """Raises PrivacyError, with the remedy for this engine, for a `Proof` that does not hold.
 
-    Args:
-        proof: `tfdpnorm.independence.Proof`; None where the shapes of a batch are not known.
-        engine: `tfdpnorm.gradients.engines.registry.Engine`.
-
-    Raises:
-        PrivacyError: with the remedy.
+    The proof is None where the shapes of a batch are not known: nothing is rejected then.
     """
     if proof is not None and not proof.holds:
         raise _refusal_of(proof, engine)

@@ -20,16 +20,9 @@ _PROBABILITIES = (keras.activations.softmax, keras.activations.sigmoid)
 def confused_with_logits(model, loss):
     """Returns a sentence on an output that the loss takes for what it is not, or None.
 
-    Keras computes with either, and hardly learns. Only what is certain is said: of cross-entropies
-    of Keras' own, and of a last layer that has an activation.
-
-    Args:
-        model: A Keras model. Nothing is known of one that is not functional or has several outputs.
-        loss: A Keras loss; nothing is said of several.
-
-    Example:
-        model = keras.Sequential([keras.Input([4]), keras.layers.Dense(3)])
-        print(confused_with_logits(model, "sparse_categorical_crossentropy"))
+    Keras computes with either, and hardly learns. Only what is certain is said: of one
+    cross-entropy of Keras' own, and of a functional model with one output, whose last layer has an
+    activation.
     """
     layers = layers_of_outputs(model)
     if len(layers) != 1 or isinstance(loss, (list, tuple, dict)):

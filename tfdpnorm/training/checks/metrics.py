@@ -15,15 +15,7 @@ from tfdpnorm.training.checks.callbacks import FREE
 
 
 def check_metrics_are_outside(metrics, model):
-    """Rejects metrics that are part of the model: what they saw would be saved with it.
-
-    Args:
-        metrics: As `compile` gets them.
-        model: The wrapped Keras model.
-
-    Raises:
-        ValueError: naming the first of them.
-    """
+    """Raises ValueError for metrics inside of the model: what they saw would be saved with it."""
     inside = {id(x) for x in modules_inside(model)}
     for metric in tf.nest.flatten(metrics):
         if isinstance(metric, keras.metrics.Metric) and id(metric) in inside:
@@ -37,12 +29,8 @@ def check_metrics_are_outside(metrics, model):
 def checked_names(metrics, output_names):
     """Returns the names that `fit` may show metrics by, a tuple.
 
-    Args:
-        metrics: As `compile` gets them.
-        output_names: Of the outputs, which Keras puts before them if there are several; or None.
-
-    Raises:
-        ValueError: for a name that callbacks go by, as that of something released or public.
+    Keras puts the names of outputs before them if there are several. Raises ValueError for a name
+    that callbacks go by, as that of something released or public.
     """
     names = [_name(metric) for metric in tf.nest.flatten(metrics) if metric is not None]
     for name in names:
@@ -61,7 +49,7 @@ def _name(metric):
 
 
 class MetricsApart:
-    """Sees to it that what a step shows of examples changes the metrics' own variables only.
+    """Checks that what a step shows of examples changes the metrics' own variables only.
 
     Made before these are updated in a step that is traced. In an eager step it sees nothing.
     """
@@ -70,14 +58,10 @@ class MetricsApart:
         self._begin = operation_count()
 
     def check(self, metrics):
-        """Looks at the operations that were made since.
+        """Looks at the operations that were made since, given all metrics that may keep something.
 
-        Args:
-            metrics: All metrics that may keep something, a list.
-
-        Raises:
-            ValueError: if they change another variable, or if the model or the loss reads what a
-                metric keeps.
+        Raises ValueError if they change another variable than the metrics' own, or if the model or
+        the loss reads what a metric keeps.
         """
         if tf.executing_eagerly():
             return
@@ -101,20 +85,15 @@ class MetricsApart:
 
 @contextlib.contextmanager
 def changes_no_variable(model, metrics=list):
-    """Context in which code runs that sees examples and must change no variable.
+    """Context of code that sees examples and must change no variable; otherwise a ValueError.
 
     In a graph that is traced, the operations are looked at, those in called functions as well,
     whatever variable they change and whether or not Keras knows of it: nothing has run yet. Eagerly
     the variables of the model are compared, and put back. What code of the user's keeps elsewhere
     in an eager call, in attributes of Python or in seeds for instance, is not seen.
 
-    Args:
-        model: A Keras model.
-        metrics: Function that returns metrics, whose variables may change. It is called at the end:
-            Keras makes the variables of some, and the metrics of losses, when it first has rows.
-
-    Raises:
-        ValueError: naming the operation or the variable.
+    The variables of `metrics()` may change. It is called at the end: Keras makes the variables of
+    some, and the metrics of losses, when it first has rows.
     """
     eagerly, begin = tf.executing_eagerly(), operation_count()
     # While these exist, whatever writes a variable has to give it a new buffer.

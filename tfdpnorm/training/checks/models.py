@@ -30,12 +30,6 @@ def check_no_own_steps(model):
     A private model trains by per-example gradients: a `train_step` that computes one gradient of a
     batch cannot be called, and to train without it would be another training than its author wrote.
     Models inside of the model may have such methods: Keras does not call them either.
-
-    Args:
-        model: A Keras model.
-
-    Raises:
-        ValueError: naming the methods.
     """
     own = [
         name
@@ -54,14 +48,7 @@ def check_no_own_steps(model):
 
 
 def check_no_dynamic_layers(model):
-    """Rejects layers of whose `call` their author says that it runs eagerly only.
-
-    Args:
-        model: A Keras model.
-
-    Raises:
-        ValueError: naming the first of them.
-    """
+    """Raises ValueError for layers whose author says that `call` runs eagerly only."""
     for layer in reversed((model, *sublayers(model))):  # what holds a dynamic layer is, too
         if getattr(layer, "dynamic", False):
             raise ValueError(
@@ -72,16 +59,10 @@ def check_no_dynamic_layers(model):
 
 
 def check_ready(ledger, *, process, is_compiled):
-    """Rejects training that could not be accounted, or that the plan has no room for.
+    """Rejects training that could not be accounted for, or that the plan has no room for.
 
-    Args:
-        ledger: `PrivacyLedger` of the run.
-        process: Number of the process that called `make_private`.
-        is_compiled: Whether `compile` was called.
-
-    Raises:
-        RuntimeError: in another process, and before `compile`.
-        BudgetExhaustedError: if no planned update is left.
+    Raises RuntimeError in another process than `process`, that of `make_private`, and before
+    `compile`; BudgetExhaustedError if no planned update is left.
     """
     if os.getpid() != process:
         raise RuntimeError(

@@ -29,10 +29,6 @@ def warn_of_unscaled_images(model, x):
     """Warns of images of whole numbers, such as 0 to 255, for a model of floats that scales none.
 
     It looks at shapes and dtypes alone, which are public: no value of an example decides.
-
-    Args:
-        model: A Keras model.
-        x: Structure of arrays [N, ...].
     """
     whole = [a.dtype for a in _unscaled(model, x, rank=4) if np.dtype(a.dtype).kind in "iu"]
     if whole:
@@ -44,14 +40,10 @@ def warn_of_unscaled_images(model, x):
 
 
 def warn_of_large_inputs(model, x):
-    """Warns of floats that seem to be no numbers of size 1, for a model that scales none.
+    """Warns of floats that are much larger than 1, for a model that scales none.
 
     The warning depends on private data, without noise, as that of `warn_of_other_scale`. Only
-    arrays are looked at: what is read when drawn would have to be read for it.
-
-    Args:
-        model: A Keras model.
-        x: Structure of arrays [N, ...].
+    arrays [N, ...] are looked at: what is read when drawn would have to be read for it.
     """
     for rank, name, remedy in ((4, "images", _OF_IMAGES), (2, "columns of x", _OF_TABLES)):
         arrays = [a[:_SOME] for a in _unscaled(model, x, rank) if isinstance(a, np.ndarray)]
@@ -66,12 +58,9 @@ def warn_of_large_inputs(model, x):
 
 
 def warn_of_large_targets(y):
-    """Warns of targets of floats most of which are large, as raw prices: a model hardly gets there.
+    """Warns of float targets most of which are large, as raw prices: a model hardly gets there.
 
-    As `warn_of_large_inputs`, it depends on private data, and looks at arrays alone.
-
-    Args:
-        y: Structure of arrays [N, ...].
+    As `warn_of_large_inputs`, it depends on private data, and looks at arrays [N, ...] alone.
     """
     arrays = [a[:_SOME] for a in tf.nest.flatten(y) if isinstance(a, np.ndarray)]
     if any(a.dtype.kind == "f" and np.median(np.abs(a)) > _LARGE_TARGETS for a in arrays):
@@ -86,7 +75,7 @@ def warn_of_large_targets(y):
 
 
 def _unscaled(model, x, rank):
-    """The arrays of `x` that a model takes as floats of that rank, a list; empty if it scales any.
+    """The arrays of `x` that a model takes as floats of that rank; none if it scales any.
 
     Those that an embedding takes are ids.
     """
@@ -117,15 +106,11 @@ _PART = 0.1
 
 
 def warn_of_other_scale(public, private):
-    """Warns if public rows seem to be in other units than the private ones.
+    """Warns if public rows [M, ...] seem to be in other units than the private ones [N, ...].
 
     The warning depends on private data, without noise. It is for those who hold the data, shows no
     number of them, and changes nothing that is released. Public rows on another scale normalise
     every example by moments that do not fit, and training would fail silently.
-
-    Args:
-        public: Array or tensor [M, ...].
-        private: Array [N, ...].
     """
     public, private = np.asarray(public), np.asarray(private)
     if private.dtype.kind != "f" or public.dtype.kind != "f":

@@ -22,9 +22,8 @@ _AUTO_CLUSTERING = re.compile(r"(--tf_xla_auto_jit)=(?!(?:0|-1)\b)\S*")
 def check_optimizer(optimizer):
     """Rejects optimizers that would undo or repeat what private training does.
 
-    Raises:
-        ValueError: for tensorflow-privacy's optimizers, for loss scaling, and for optimizers that
-            are not known before training.
+    Raises ValueError for tensorflow-privacy's optimizers, for loss scaling, and for optimizers that
+    are not known before training.
     """
     if is_of_tensorflow_privacy(optimizer):
         raise ValueError(
@@ -54,11 +53,7 @@ def check_optimizer(optimizer):
 
 
 def check_no_strategy(model):
-    """Rejects `tf.distribute` strategies, in whose scope this is called or a model was made.
-
-    Raises:
-        ValueError: naming the strategy.
-    """
+    """Raises ValueError in the scope of a `tf.distribute` strategy, or for a model made in one."""
     found = [tf.distribute.get_strategy()] if tf.distribute.has_strategy() else []
     with model.distribute_strategy.scope():
         found += [model.distribute_strategy] if tf.distribute.has_strategy() else []
@@ -76,15 +71,9 @@ def check_no_strategy(model):
 
 
 def check_replicas(replicas, *, foreign_engine=None, jit_compile=False, run_eagerly=False):
-    """Rejects what is not supported on several devices.
+    """Raises ValueError for what is not supported on several devices.
 
-    Args:
-        replicas: `tfdpnorm.training.replicas.Replicas`.
-        foreign_engine: Name of an engine of tensorflow-privacy that is in use, or None.
-        jit_compile, run_eagerly: As in `compile`.
-
-    Raises:
-        ValueError: with the remedy.
+    `foreign_engine` is the name of an engine of tensorflow-privacy that is in use, or None.
     """
     if replicas.count == 1:
         return
@@ -116,9 +105,6 @@ def check_no_auto_clustering():
     """Rejects TF_XLA_FLAGS that have XLA compile parts of every graph, whatever `jit_compile` says.
 
     Which parts, nothing shows: it may be the noise, which XLA may not be able to compile.
-
-    Raises:
-        ValueError: naming the flag.
     """
     found = _AUTO_CLUSTERING.search(os.environ.get("TF_XLA_FLAGS", ""))
     if found:
@@ -135,11 +121,7 @@ _NOISE_RANGE = (1e-30, 1e30)
 
 
 def check_float32(plan):
-    """Rejects clipping norms and noise that float32 cannot represent together with gradients.
-
-    Raises:
-        ValueError: with what was expected.
-    """
+    """Raises ValueError for clipping norms and noise that float32 cannot hold with gradients."""
     least, most = _CLIP_RANGE
     if not least <= plan.l2_norm_clip <= most and math.isfinite(plan.l2_norm_clip):
         raise ValueError(
@@ -156,15 +138,10 @@ def check_float32(plan):
 
 
 def check_budget_share(share, layers, mode):
-    """Rejects shares of the budget that nothing could use, or that leave nothing.
+    """Raises ValueError for a share of the budget that nothing could use, or that leaves nothing.
 
-    Args:
-        share: `statistics_budget_share` of the plan; 0 for none.
-        layers: The `NoisedBatchNormalization` layers that it is for.
-        mode: The mode of `tfdpnorm.training.public_rows.Streams`.
-
-    Raises:
-        ValueError: with what was expected.
+    `share` is 0 for none; `layers` are the `NoisedBatchNormalization` layers that it is for; `mode`
+    is that of `Streams`.
     """
     if not layers:
         if share:
@@ -182,14 +159,9 @@ def check_budget_share(share, layers, mode):
 
 
 def check_views(views, mode):
-    """Rejects several rows of an example where each runs together with public rows.
+    """Raises ValueError for several rows of an example where each runs together with public rows.
 
-    Args:
-        views: `tfdpnorm.training.views.Views`.
-        mode: The mode of `tfdpnorm.training.public_rows.Streams`.
-
-    Raises:
-        ValueError: with what was expected.
+    `mode` is that of `tfdpnorm.training.public_rows.Streams`.
     """
     if views.rows_per_person is not None and mode in ("example", "lot"):
         raise ValueError(
@@ -206,15 +178,9 @@ def check_views(views, mode):
 def check_private_data(batches, plan, public_batch, *, are_generated=False):
     """Checks Poisson batches against the plan and against the public batch.
 
-    Args:
-        batches: `PoissonBatches`.
-        plan: `PrivacyPlan`.
-        public_batch: Structure of arrays, or None.
-        are_generated: See `check_public_batch`.
-
-    Raises:
-        ValueError: if N or the expected batch size differ from the plan's, or the public batch does
-            not fit the data or shares rows with it.
+    Raises ValueError if N or the expected batch size differ from the plan's, or the public batch, a
+    structure of arrays or None, does not fit the data or shares rows with it (unless its rows
+    `are_generated`, see `check_public_batch`).
     """
     for name in ("most_per_person", "num_examples", "expected_batch_size"):
         if getattr(batches, name) != getattr(plan, name):
@@ -244,14 +210,9 @@ def check_private_data(batches, plan, public_batch, *, are_generated=False):
 
 
 def check_same_variables(compiled, present):
-    """Rejects to train other variables than the model had when it was compiled.
+    """Raises ValueError if variables were frozen or thawed since the model was compiled.
 
-    Args:
-        compiled: The `variable_names` of then; None if the model was not built.
-        present: Those of now; None likewise.
-
-    Raises:
-        ValueError: naming those that were frozen or thawed.
+    Both are `variable_names`, or None if the model was not built.
     """
     if compiled is None or present is None:
         return
@@ -267,11 +228,7 @@ def check_same_variables(compiled, present):
 def check_something_trains(trained):
     """Rejects models of which all is frozen: an update would release nothing but noise.
 
-    Args:
-        trained: The `variable_names` of the model; None if it is not built.
-
-    Raises:
-        ValueError: with the remedy.
+    `trained` are the `variable_names` of the model; None if it is not built.
     """
     if trained is not None and not trained:
         raise ValueError(

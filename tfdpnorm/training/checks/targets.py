@@ -21,12 +21,7 @@ _BINARY = (
 
 
 class ClassNumbers(NamedTuple):
-    """The class numbers that a sparse loss takes.
-
-    Attributes:
-        classes: How many there are, from 0 on.
-        ignored: One that the loss leaves out besides, or None.
-    """
+    """The class numbers below `classes` that a sparse loss takes, and one that it leaves out."""
 
     classes: int
     ignored: int | None
@@ -48,19 +43,12 @@ class Probabilities(NamedTuple):
 def check_targets(losses, outputs, targets):
     """Rejects one-hot targets for a sparse loss, labels for a dense one, and targets out of range.
 
-    TensorFlow would reject these within a step, and show labels. Labels that are read on demand are
-    not looked at.
+    TensorFlow would reject these within a step, and show labels: the ValueError shows only their
+    shape. Labels that are read on demand are not looked at.
 
-    Args:
-        losses: List of Keras losses, None for outputs without one.
-        outputs: List of the model's outputs, tensors or specs, as long.
-        targets: List of arrays [N, ...]; nothing is checked if it is not as long.
-
-    Returns:
-        List of the `ClassNumbers` or `Probabilities` of each target, None for other targets.
-
-    Raises:
-        ValueError: with the remedy, and with nothing of the targets but their shape.
+    Losses (None for outputs without one), outputs (tensors or specs) and targets (arrays [N, ...])
+    are lists; nothing is checked if their lengths differ. Returns a list of the `ClassNumbers` or
+    `Probabilities` of each target, None for other targets.
     """
     if not len(losses) == len(outputs) == len(targets):
         return [None] * len(targets)
@@ -137,21 +125,12 @@ def outputs_of(model):
 
 
 def weights_by_class(class_weight, y, sample_weight):
-    """Returns the weight of each example, as Keras makes it from those of classes.
+    """Returns the weight of each example, [N], as Keras makes it from those of classes 0, 1, ... .
 
     An example's weight depends on its own label alone, so that its gradient is clipped as that of
-    any other example.
-
-    Args:
-        class_weight: Dict of a number for each class 0, 1, ... .
-        y: Class numbers [N] or [N, 1], or [N, classes], of which the largest is an example's.
-        sample_weight: None, or weights [N], which these are multiplied by.
-
-    Returns:
-        Array [N].
-
-    Raises:
-        ValueError: for other weights or targets, with nothing of the targets but their shape.
+    any other example. `y` are class numbers [N] or [N, 1], or [N, classes], of which the largest is
+    an example's; `sample_weight` [N] is None, or multiplied with these. Raises ValueError for other
+    weights or targets, with nothing of the targets but their shape.
     """
     numbered = isinstance(class_weight, dict) and set(class_weight) == set(range(len(class_weight)))
     if not numbered or not all(isinstance(w, numbers.Real) for w in class_weight.values()):

@@ -25,24 +25,18 @@ def checkpoint_folders(path):
 
 
 def save_checkpoint(path, updates, tail, model, variables, *, callbacks, physical_batch_size):
-    """Writes a checkpoint, whole or not at all, and removes old ones.
+    """Writes a checkpoint, whole or not at all, removes old ones, and returns its state, a dict.
+
+    Raises OSError if it cannot be written; then the last checkpoint is still there.
 
     Args:
-        path: Folder of the run.
         updates: The updates that the weights have seen.
         tail: Where the ledger is, see `tfdpnorm.privacy.journal.Journal.tail`.
-        model: The Keras model.
         variables: Dict of groups of variables by name, each a pair: what it is of, anything that
             JSON can hold, and the list of variables. They are "the optimizer", "the learning rate"
             and "callbacks" (`Checkpointing`); the weights of the model are a group besides.
         callbacks: List of dicts, what callbacks remember.
         physical_batch_size: The rows of a physical batch, None for a whole batch at once.
-
-    Returns:
-        The state of the checkpoint: a dict that JSON can hold.
-
-    Raises:
-        OSError: if it cannot be written; then the last checkpoint is still there.
     """
     final = _folder(path, updates)
     partial = path / f"{final.name}.partial"
@@ -82,11 +76,7 @@ def save_checkpoint(path, updates, tail, model, variables, *, callbacks, physica
 def last_whole_state(path):
     """Finds the newest checkpoint that is whole, and warns of newer ones that are not.
 
-    Args:
-        path: Folder of the run.
-
-    Returns:
-        Pair of its state, or None without one, and the list of damaged ones, in words.
+    Returns its state, or None without one, and the list of damaged ones, in words.
     """
     damaged = []
     _bring_back_replaced(path)
@@ -117,16 +107,10 @@ def _bring_back_replaced(path):
 
 
 def restore(path, state, variables):
-    """Gives groups of variables the values of a checkpoint.
+    """Gives groups of variables, as for `save_checkpoint`, the values of a checkpoint's state.
 
-    Args:
-        path: Folder of the run.
-        state: State of the checkpoint.
-        variables: As for `save_checkpoint`. A group that differs from what was saved, in what it is
-            of or in the shapes of its variables, is left as it is.
-
-    Returns:
-        The names of those groups, a list.
+    A group that differs from what was saved, in what it is of or in the shapes of its variables, is
+    left as it is. Returns the list of the names of those groups.
     """
     fitting = {
         name: group

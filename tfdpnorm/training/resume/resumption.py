@@ -42,12 +42,10 @@ class WithoutRunFolder:
 
 
 class Resumption(WithoutRunFolder):
-    """A run that is kept in a folder, and resumed from its last checkpoint.
+    """A run that is kept in a `RunFolder`, and resumed from its last checkpoint.
 
-    Args:
-        folder: `tfdpnorm.training.resume.run_folder.RunFolder`.
-        checkpoint_every: Save after at least so many updates; None for a fiftieth of those planned,
-            so that a crash costs at most 2 % of them.
+    It is saved after at least `checkpoint_every` updates; None for a fiftieth of those planned, so
+    that a crash costs at most 2 % of them.
     """
 
     def __init__(self, folder, checkpoint_every=None):
@@ -71,12 +69,7 @@ class Resumption(WithoutRunFolder):
     def restore(self, private, callbacks):
         """Restores the last checkpoint, unless that was done; returns whether it did.
 
-        Args:
-            private: `PrivateModel`, compiled.
-            callbacks: Those of `fit`.
-
-        Raises:
-            ValueError: if the weights do not fit the model.
+        `private` is compiled. Raises ValueError if the weights do not fit the model.
         """
         if not self._to_restore:
             return False
@@ -89,13 +82,10 @@ class Resumption(WithoutRunFolder):
         return [self._checkpointing(private, callbacks)]
 
     def start_within_epoch(self, steps_per_epoch):
-        """Returns where the first `fit` after a resumption begins; else None.
+        """Returns the epoch and the step with which the first `fit` after a resumption begins.
 
-        Within an epoch, if the checkpoint was: so epochs end where they did, and callbacks act as
-        before.
-
-        Returns:
-            Pair of the epoch and the step in it, or None.
+        That is within an epoch, if the checkpoint was: so epochs end where they did, and callbacks
+        act as before. None for other calls of `fit`.
         """
         if not self._is_resumed:
             return None
@@ -105,7 +95,7 @@ class Resumption(WithoutRunFolder):
     def trained(self, private):
         """Writes the statement of a run that has come to its end.
 
-        Not of a trial of a search: its date would tell how many trials there were before it.
+        Not of a trial of a search: its date would reveal how many trials there were before it.
         """
         state = self._folder.ledger.state
         if not state.remaining_updates and state.search is None:
@@ -136,7 +126,6 @@ class Checkpointing(keras.callbacks.Callback):
 
     Args:
         private: `PrivateModel`, compiled.
-        folder: `RunFolder`.
         callbacks: The other callbacks, which are called before this one.
         every: Save after at least so many updates.
         is_resumed: Whether the training that begins resumes that of the folder's checkpoint.
@@ -152,8 +141,7 @@ class Checkpointing(keras.callbacks.Callback):
     def restore(self):
         """Restores the matching parts of the folder's checkpoint; warns of the others.
 
-        Raises:
-            ValueError: if the weights do not fit the model.
+        Raises ValueError if the weights do not fit the model.
         """
         # Before callbacks are asked for their variables, which may begin as copies of the weights.
         self._folder.restore_weights(self._private.model)
@@ -177,15 +165,12 @@ class Checkpointing(keras.callbacks.Callback):
             if steps and self._private.ledger.state.position % steps:
                 self._rates = [rate.numpy() for rate in rate_variables(self._private.optimizer)]
             if self.params.get("verbose"):
-                print(self._where())
+                state = self._private.ledger.state
+                print(
+                    f"Resumed {self._folder.path}: {state.updates} of {state.plan.steps} updates "
+                    f"are spent, {state.lost_updates} of them lost in crashes."
+                )
         self._save()
-
-    def _where(self):
-        state = self._private.ledger.state
-        return (
-            f"Resumed {self._folder.path}: {state.updates} of {state.plan.steps} updates are "
-            f"spent, {state.lost_updates} of them lost in crashes."
-        )
 
     def on_epoch_begin(self, epoch, logs=None):
         # A scheduler, which is called before, has set the rate for this epoch already.
@@ -241,9 +226,9 @@ class Checkpointing(keras.callbacks.Callback):
 
 
 def optimizer_settings(optimizer):
-    """Returns the settings of an optimizer as it is now, learning rate included, as JSON text.
+    """Returns an optimizer's present settings, learning rate included, as JSON text.
 
-    None for one that cannot say them.
+    None if its `get_config` fails.
     """
     try:
         config = optimizer.get_config()

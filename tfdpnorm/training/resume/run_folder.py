@@ -134,16 +134,9 @@ class RunFolder:
         callbacks: Sequence[dict] = (),
         physical_batch_size: int | None = None,
     ) -> None:
-        """Writes a checkpoint, whole or not at all, and removes old ones.
+        """Writes a checkpoint as `checkpoints.save_checkpoint` does, and removes old ones.
 
-        Args:
-            model: The Keras model.
-            variables: As for `checkpoints.save_checkpoint`.
-            callbacks: List of dicts, what callbacks remember.
-            physical_batch_size: As for `checkpoints.save_checkpoint`.
-
-        Raises:
-            OSError: if it cannot be written; it says what the folder still has.
+        Raises OSError if it cannot be written; it says what the folder still has.
         """
         try:
             self.checkpoint = checkpoints.save_checkpoint(
@@ -159,25 +152,14 @@ class RunFolder:
             raise OSError(f"{error} {self._what_is_left()}") from error
 
     def restore(self, variables: Any) -> list[str]:
-        """Gives variables the values of `checkpoint`, but not those that it has no like of.
+        """Gives variables, as for `save`, the values of `checkpoint`, where it has the like.
 
-        Args:
-            variables: As for `save`.
-
-        Returns:
-            The names of those groups that are left as they are, a list.
+        Returns the list of the names of the groups that are left as they are.
         """
         return checkpoints.restore(self.path, self.checkpoint, variables)
 
     def restore_weights(self, model: keras.Model) -> None:
-        """Gives a model the weights of `checkpoint`.
-
-        Args:
-            model: The Keras model.
-
-        Raises:
-            ValueError: if they do not fit.
-        """
+        """Gives a model the weights of `checkpoint`. Raises ValueError if they do not fit."""
         both = (self.checkpoint["weights"], checkpoints.described_weights(model))
         for old, new in zip(*([*lines, "nothing"] for lines in both), strict=False):
             if old != new:
@@ -228,17 +210,9 @@ class RunFolder:
 
 
 def write_statement(folder: str | os.PathLike, private: PrivateModel | LeastSquaresHead) -> tuple:
-    """Writes the privacy statement of a private model to a folder, as text and as JSON.
+    """Writes the privacy statement of a private model or head, as text and as JSON.
 
-    Args:
-        folder: The folder.
-        private: The `PrivateModel`, or `LeastSquaresHead`.
-
-    Returns:
-        Pair of the paths, `privacy_statement.txt` and `.json`.
-
-    Raises:
-        OSError: if it cannot be written.
+    Returns the paths, `privacy_statement.txt` and `.json` in the folder.
     """
     folder = pathlib.Path(folder)
     fields = json.dumps(private.privacy_statement_json(), indent=1)
