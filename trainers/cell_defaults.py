@@ -18,12 +18,9 @@ _USUAL_EPSILON = "3"
 def show_if_help_is_asked(make_spec, usual):
     """If the command line asks for help, puts the defaults of its cell into the flags' help.
 
-    Where the other flags are wrong, the help stays as it is: what is wrong is said by the program.
-
-    Args:
-        make_spec: Function without arguments that returns the spec of the parsed flags.
-        usual: Dict from flags that have to be given, besides that of epsilon, to values for the
-            help of those who have not given them yet.
+    `make_spec` returns the spec of the parsed flags; `usual` has values for flags that have to be
+    given, besides that of epsilon, for the help of those who have not given them yet. Where the
+    other flags are wrong, the help stays as it is: what is wrong is said by the program.
     """
     others = [argument for argument in sys.argv if argument.lstrip("-") not in _HELP]
     if len(others) == len(sys.argv):

@@ -22,14 +22,7 @@ _KINDS = {
 def plot_progress(records, path, title, networks=()):
     """Draws test accuracy against passes, a panel for each epsilon and kind of row.
 
-    Args:
-        records: Records of one experiment.
-        path: File to write.
-        title: Title of the plot.
-        networks: Networks in their order; others follow.
-
-    Returns:
-        The path.
+    Of `networks` in their order; others follow. Returns the path.
     """
     order = {name: place for place, name in enumerate(networks)}
     panels = collections.defaultdict(lambda: collections.defaultdict(list))
@@ -137,11 +130,8 @@ def plot_options(records, path, title, networks=()):
 def plot_table(records, path, title, networks=()):
     """Draws test accuracy against epsilon, a panel for each data set and kind of row.
 
-    The crosses are the paper's figures of its own method by zCDP, which are claims. Arguments are
-    as in `plot_progress`; networks are "dataset-row".
-
-    Returns:
-        The path.
+    The crosses are the paper's figures of its own method by zCDP, which are claims. Networks are
+    "dataset-row". Returns the path.
     """
     present = [record["network"] for record in records]
     networks = [n for n in dict.fromkeys([*networks, *present]) if n in present]

@@ -10,11 +10,7 @@ _PERCENTAGES_OF_CURVES = ("test_accuracy", "validation_accuracy")
 def check_record(record):
     """Rejects accuracies that cannot be, and an epsilon that is not the privacy statement's.
 
-    Args:
-        record: Dict, as read; what it lacks is not checked.
-
-    Raises:
-        ValueError: naming the field and what it holds.
+    What the record lacks is not checked.
     """
     for name in _PERCENTAGES:
         _check_percentage(name, record.get(name))

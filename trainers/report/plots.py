@@ -24,11 +24,8 @@ _PAPER = dict(linestyle="--", marker="x")  # How the paper's figures are drawn.
 def plot_runs(curves, path, title):
     """Draws test accuracy against the epsilon spent and returns the path of the PNG.
 
-    Args:
-        curves: Dict from a name to a list of (updates, epsilon, test accuracy in percent). Curves
-            without a finite epsilon are left out.
-        path: File to write.
-        title: Title of the plot.
+    `curves` has lists of (updates, epsilon, test accuracy in percent) by name. Those without a
+    finite epsilon are left out.
     """
     figure, axes = figure_and_axes()
     for name, points in curves.items():
@@ -62,13 +59,7 @@ def plot_experiment(records, path, title, networks=(), form=None):
     """Draws test accuracy against epsilon, with the paper's figures; returns the path.
 
     Panels with one or two budgets have bars. Many networks, or several data sets, have panels.
-
-    Args:
-        records: Records of one experiment.
-        path: File to write.
-        title: Title of the plot.
-        networks: Networks in their order; others follow.
-        form: `TableForm` of the experiment's table, which sums up the runs; by default the mean.
+    `networks` come first, in their order. `form` sums up the runs; by default their mean.
     """
     form = form or TableForm()
     experiment = records[0]["experiment"] if records else ""
@@ -263,13 +254,7 @@ def figure_and_axes():
 def saved(figure, axes, path, title, note="", skip=()):
     """Adds grid and labels to a panel of accuracies, saves its figure and returns the path.
 
-    Args:
-        figure: The figure.
-        axes: Its panel.
-        path: File to write.
-        title: Title of the figure.
-        note: What points and bars are, in words.
-        skip: Labels of lines that get none.
+    `note` says what points and bars are; labels of lines in `skip` are left out.
     """
     _make_room_at_the_top(axes)
     axes.grid(alpha=0.3)

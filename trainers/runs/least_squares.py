@@ -164,14 +164,8 @@ def most_directions(plan):
 def whitened(features, public_x, directions, *, or_fewer=False):
     """Returns a model of features that public rows have centred and whitened, at length 1.
 
-    Args:
-        features: Keras model from rows to features [rows, F].
-        public_x: [M, ...] public rows.
-        directions: How many of the principal directions of their features are kept.
-        or_fewer: Whether all are kept where there are fewer.
-
-    Raises:
-        ValueError: if they do not have so many, unless fewer will do.
+    `features` is a model from rows to [rows, F]. So many principal directions of those of the
+    public rows are kept, all of them where there are fewer if `or_fewer`.
     """
     public = features.predict(public_x, batch_size=TEST_ROWS, verbose=0).astype(np.float64)
     mean = public.mean(axis=0)

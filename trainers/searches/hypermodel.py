@@ -14,13 +14,7 @@ MEASURED = "measured.json"  # exact test accuracies: not in the run, which may b
 
 
 class CellHyperModel(PrivateHyperModel):
-    """A cell of an experiment with some of its settings open.
-
-    Args:
-        spec: `SearchSpec`.
-        data: `ExperimentData`.
-        checkpoint_every: See `tfdpnorm.RunDir`.
-    """
+    """A cell of an experiment, of a `SearchSpec`, with some of its settings open."""
 
     def __init__(self, spec, data, checkpoint_every=None):
         super().__init__()

@@ -18,11 +18,9 @@ _KEY = "option"
 
 @dataclasses.dataclass(frozen=True)
 class Condition:
-    """When an option has any effect.
+    """When an option has any effect: in words and flags, such as "--plateau=private".
 
-    Attributes:
-        needs: What gives it one, in words and flags, such as "--plateau=private".
-        holds: Function of a run's settings (a dict) that says whether it has one.
+    `holds` says for a run's settings, a dict, whether it has one.
     """
 
     needs: str
@@ -68,13 +66,9 @@ class Option:
 
 
 def option(default=dataclasses.MISSING, help="", *, check=None, at_least=None, **more):
-    """Returns a field of a spec, for the body of its class.
+    """Returns a field of a spec, for the body of its class; without a default it must be given.
 
-    Args:
-        default: Of the field; by default it must be given.
-        help, check: See `Option`.
-        at_least: For whole numbers, instead of `check`: the smallest.
-        **more: The other attributes of `Option`.
+    `at_least` is, for whole numbers, the smallest, instead of a `check`. See `Option`.
     """
     if at_least is not None:
         check = functools.partial(arguments.whole, at_least=at_least)

@@ -36,12 +36,9 @@ class Job(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How a run ended.
+    """How a run ended: "done", "done elsewhere", "locked" or "failed".
 
-    Attributes:
-        kind: "done", "done elsewhere", "locked" or "failed".
-        record: The record of one that is done here.
-        reason: Why it failed, in a line.
+    It has the record of one that is done here, or the reason why it failed, in a line.
     """
 
     kind: str
@@ -52,12 +49,7 @@ class Outcome(NamedTuple):
 def train(spec, job):
     """Trains one run in this process, unless it is done, or another process trains it.
 
-    Args:
-        spec: The run.
-        job: `Job`.
-
-    Returns:
-        `Outcome`; whatever the run raises is one.
+    Returns an `Outcome`; whatever the run raises is one.
     """
     folder = run_folder(job.runs_dir, spec)
     log_path = folder.with_name(f"{folder.name}.log")
