@@ -76,7 +76,7 @@ def defaults_record(run, task, precision="float32"):
 
 
 def defaults_text(records, tuned):
-    """Returns the table of records, in Markdown; `tuned` are those of the experiments of `TUNED`."""
+    """Returns the table of records, in Markdown; `tuned` are those of the experiments `TUNED`."""
     epsilons = sorted({*EPSILONS, *(r["epsilon_target"] for r in records)})
     cells = sorted(
         {(r["dataset"], r["norm"], r["optimizer"]) for r in records},

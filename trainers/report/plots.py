@@ -41,7 +41,6 @@ class Series(NamedTuple):
     """A network's accuracies, as they are drawn.
 
     Attributes:
-        network: Its name.
         label: Its name in the plot, with what has to be said of its epsilon.
         index: Its place among the networks, which decides on colour and marker.
         ours: List of (epsilon, middle, least, largest), ascending.

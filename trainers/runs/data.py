@@ -40,18 +40,14 @@ class ExperimentData:
     """The arrays of one run.
 
     Attributes:
-        train_x: [N, ...] training rows, private if anything is.
-        train_y: [N] labels.
-        num_classes: Number of labels.
+        train_x: [N, ...] training rows, private if anything is; labels are [N].
         test_x: [N_test, ...]; None where nothing is tested.
-        test_y: [N_test].
         public_x: [M, ...] public rows; `SyntheticRows` if they are to be made for the model; or
             None.
         scale: "full", or what was left out.
         public_source: Where the public rows come from, in words; None without them.
         validation_x: [N_validation, ...] rows to look at during training, held out of the training
             rows or public, or None.
-        validation_y: [N_validation], or None.
         model_options: Dict of options that the model needs for these data.
         pretrained: What was trained on public data, in words; None for nothing.
         no_guarantee_because: Tuple of reasons, in the data, why no guarantee holds.

@@ -26,14 +26,7 @@ class LeastSquaresRun(Run):
 
     The network is built as for training. What is before its last dense layer stays as it is; its
     outputs are brought to the principal directions of those of public images, and to length 1.
-
-    Args:
-        spec: `PrivateSpec`.
-        data: `ExperimentData`; its public rows whiten.
-        **more: See `Run`.
-
-    Attributes:
-        model: `LeastSquaresHead` behind the network; the network itself before `train`.
+    `model` is the network, and after `train` the `LeastSquaresHead` behind it.
     """
 
     can_resume = False

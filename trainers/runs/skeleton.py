@@ -112,18 +112,14 @@ def run(
         cache_dir: Folder for pre-trained networks and their features.
         output_dir: Folder for the record; None writes none.
         data: `ExperimentData` if already loaded.
-        run_dir: Folder from which the run can be resumed after a crash; None keeps none.
+        run_dir: Folder from which the run can be resumed after a crash; None keeps none. One that
+            holds a run needs `resume`, and the same run.
         model_file: Keras file for the trained model; its privacy statement goes beside it, and so
             does the model with averaged weights, if they were averaged. None saves none.
         **more: What the kind takes besides, such as `callbacks`.
 
     Returns:
         A `RunResult`; its seconds are those since the run was last resumed.
-
-    Raises:
-        ValueError: before training, if `run_dir` holds a run and `resume` is False, or another run.
-        OSError: before training, if `output_dir` or the folder of `model_file` cannot be written
-            to.
     """
     if output_dir is not None:
         files.make_folder(output_dir, "output_dir")

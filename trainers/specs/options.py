@@ -43,7 +43,6 @@ class Option:
         help: What it is, in a sentence; the help of its flag.
         check: Function (name, value) that raises ValueError for a value out of range, such as
             those of `tfdpnorm.arguments`; None for no check.
-        choices: Tuple of the values that it takes; None for any.
         words: Tuple of the words that it takes in the place of a number.
         flag: Whether it is a flag, or the flag's name if that is not the field's.
         instead_of: Name of another field; exactly one of the two is given.

@@ -20,9 +20,7 @@ class Job(NamedTuple):
     Attributes:
         run_cell: Function (spec, data_dir=, output_dir=, echo=, run_dir=, resume=) that trains a
             cell, writes its record and returns a result with a `record`; importable by name. It
-            refuses a `run_dir` that holds another run.
-        data_dir: TFDS directory.
-        output_dir: Folder of the records.
+            rejects a `run_dir` that holds another run.
         runs_dir: Folder of the folders of runs.
         models_dir: Folder for the trained models, None keeps none. Then `run_cell` takes
             model_file= as well.
