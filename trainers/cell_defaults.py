@@ -42,11 +42,8 @@ def _show(make_spec, argv, usual):
         for name, option in options(part).items():
             flag = spec_flags.flag_name(name, option)
             if option.flag and flag in FLAGS and name in spec.settings and flag not in given:
-                _say(FLAGS[flag], spec.settings[name])
-
-
-def _say(flag, value):
-    flag.help = flag.help.replace(spec_flags.OF_EXPERIMENT, f"with these flags: {_shown(value)}")
+                told = f"with these flags: {_shown(spec.settings[name])}"
+                FLAGS[flag].help = FLAGS[flag].help.replace(spec_flags.OF_EXPERIMENT, told)
 
 
 def _shown(value):

@@ -76,16 +76,12 @@ def _plain_ticks(axes):
     axes.tick_params(axis="x", which="both", labelsize="small")
 
 
-def _dataset(network):
-    return network.partition("-")[0]
-
-
 def _kind(record):
     """Pair of the data set of a record and its kind, a key of `_KINDS`."""
     name = record["network"]
     features = [kind for kind in _KINDS if name.endswith(f"-{kind}")]
     claimed = "claimed" if record["epsilon_claimed"] is not None else "guaranteed"
-    return _dataset(name), features[0] if features else claimed
+    return name.partition("-")[0], features[0] if features else claimed
 
 
 def _short(network, dataset, kind):

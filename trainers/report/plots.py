@@ -97,7 +97,9 @@ def _series(records, networks, form):
     for index, norm in enumerate(dict.fromkeys(norm for norm, _ in cells)):
         ours, paper, holds, claimed = [], [], True, False
         for (name, _), group in cells.items():
-            epsilon = _target(group[0])
+            # Infinite without privacy; None if the noise was given.
+            is_private = group[0]["kind"] != "non_private"
+            epsilon = group[0]["epsilon_target"] if is_private else math.inf
             if name != norm or epsilon is None or (some_private and math.isinf(epsilon)):
                 continue
             cell = group[0]["cell"]
@@ -116,11 +118,6 @@ def _series(records, networks, form):
         if ours:
             found.append(Series(norm, label, index, sorted(ours), sorted(paper)))
     return found
-
-
-def _target(record):
-    """The epsilon that was asked for, infinite without privacy; None if the noise was given."""
-    return math.inf if record["kind"] == "non_private" else record["epsilon_target"]
 
 
 def _panels(series, experiment):
@@ -143,7 +140,7 @@ def _draw_lines(axes, series, height):
         color = f"C{place}"
         x, middle, low, high = zip(*one.ours, strict=True)
         spread = np.abs(np.array([low, high]) - middle)
-        look = dict(capsize=3, color=color, marker=_marker(place))
+        look = dict(capsize=3, color=color, marker=_MARKERS[place // _COLOURS % len(_MARKERS)])
         axes.errorbar(x, middle, yerr=spread, **look, label=one.label)
         if one.paper:
             theirs.append(f"{one.label}, the paper")
@@ -156,11 +153,6 @@ def _draw_lines(axes, series, height):
     axes.grid(alpha=0.3)
     _make_room_at_the_top(axes)
     label_ends(axes, 0.75 * height, skip=theirs)
-
-
-def _marker(index):
-    """Another one for each round of the ten colours."""
-    return _MARKERS[index // _COLOURS % len(_MARKERS)]
 
 
 def plot_weight_noise(records, path, title, networks=()):

@@ -127,11 +127,9 @@ class LeastSquaresRun(Run):
         return spent_in_words(self, record)
 
     def released(self):
-        """As `Run`."""
         return self.model, self.model.privacy_statement()
 
     def statement(self):
-        """As `Run`."""
         return self.model.privacy_statement_json()
 
     def close(self):

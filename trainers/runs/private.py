@@ -191,7 +191,6 @@ class PrivateRun(Run):
         return self.model.ledger.claimed_epsilon() if _is_claimed(self.spec) else None
 
     def averaged(self):
-        """As `Run`."""
         return None if self._average is None else self._average.applied()
 
     def spent(self, record):

@@ -41,7 +41,6 @@ class CellHyperModel(PrivateHyperModel):
         }
 
     def lots(self):
-        """As `PrivateHyperModel`."""
         sizes = self._grids.get("expected_batch_size", (self._spec.run.expected_batch_size,))
         count = self._data.num_examples
         specs = [self._trial_spec({"expected_batch_size": size}) for size in sizes]
@@ -59,7 +58,6 @@ class CellHyperModel(PrivateHyperModel):
         return run.model
 
     def restore(self, hp, trial):
-        """As `PrivateHyperModel`."""
         run = self._run(hp, trial)
         run.restore()
         return run.model

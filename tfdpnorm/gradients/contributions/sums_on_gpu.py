@@ -85,7 +85,6 @@ class SumsOnGpu(RowSums):
         return self._over_rows(by_row, tensors, numbers)
 
     def of_longer(self):
-        """As `RowSums`."""
         return SumsOnGpu(self.block_of_longer)
 
     def _over_rows(self, by_row, tensors, numbers):

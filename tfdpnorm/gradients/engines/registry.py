@@ -48,8 +48,7 @@ class Engine:
     def runs_rows_apart(self):
         """Whether it runs each row by itself, so that rows affect others through state alone.
 
-        It holds one gradient per row, and little else. It alone also takes rows that mix on
-        purpose.
+        It holds one gradient per row, and little else, and alone takes rows that mix on purpose.
         """
         return not (self.one_pass or self.of_tensorflow_privacy)
 
