@@ -42,10 +42,7 @@ def map_rows(one, rows):
 
 
 def jacobian_of_rows(tape, losses, variables):
-    """Returns `tape.jacobian(losses, variables)`, losses [rows]: vectorised, or row after row.
-
-    The tape is persistent.
-    """
+    """Returns `tape.jacobian(losses, variables)` of a persistent tape: vectorised or row by row."""
     with _quiet_vectorization():
         try:
             return tape.jacobian(losses, variables)

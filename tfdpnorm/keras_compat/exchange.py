@@ -252,10 +252,7 @@ def models_within(model):
 
 
 def fresh_copy(layer):
-    """Returns a new layer of the same configuration, without the weights of this one.
-
-    Rejects a layer that holds others than its configuration makes.
-    """
+    """Returns a new layer of the same configuration, which has to make all that the layer holds."""
     check_made_by_configs(layer, "copied")
     config = layer.get_config()
     return layer.__class__.from_config(_without_builds(config) if KERAS_3 else config)

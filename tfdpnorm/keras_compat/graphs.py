@@ -244,10 +244,7 @@ def captures_symbols(function):
 
 
 def captured_variables(function):
-    """Returns pairs (handle, dtype) of all variables that a `ConcreteFunction` reads or writes.
-
-    Also of those that no `tf.Variable` is known for.
-    """
+    """Returns pairs (handle, dtype) of all variables that a `ConcreteFunction` reads or writes."""
     found = {}
     for handle in function.captured_inputs:
         if handle.dtype == tf.resource and handle._handle_data is not None:
@@ -260,10 +257,7 @@ def captured_variables(function):
 
 @contextlib.contextmanager
 def unoptimized():
-    """Context in which graphs are run as they are traced.
-
-    For graphs that run a few times, where optimising takes longer than the runs.
-    """
+    """Context in which graphs run as they are traced: optimising takes longer than a few runs."""
     option = "disable_meta_optimizer"
     given = tf.config.optimizer.get_experimental_options().get(option, False)
     tf.config.optimizer.set_experimental_options({option: True})

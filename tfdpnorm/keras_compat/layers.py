@@ -88,10 +88,7 @@ def context_of_call():
 
 @contextlib.contextmanager
 def as_called(layer, inputs, context):
-    """Context in which layers inside of `layer` find what they found when Keras called it.
-
-    `context` is what `context_of_call` gave then.
-    """
+    """Context in which layers inside of `layer` find the `context` that `context_of_call` gave."""
     if KERAS_3:
         with _as_called_by_keras_3(layer, context):
             yield

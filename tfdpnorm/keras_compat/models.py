@@ -32,10 +32,7 @@ if KERAS_3:
 
 
 def is_functional(model):
-    """Whether `model` is a graph of layers with known inputs and outputs.
-
-    Functional models are, and Sequential ones once they are built.
-    """
+    """Whether `model` is a graph of layers: a functional one, or a Sequential one that is built."""
     if not KERAS_3:
         return getattr(model, "_is_graph_network", False)
     return _functional(model) is not None
@@ -175,10 +172,7 @@ def _held_layers(layer):
 
 
 def direct_sublayers(layer):
-    """Returns the layers that `layer` holds itself, also in lists and dicts; no input layers.
-
-    A Sequential model has an input layer once it is built.
-    """
+    """Returns the layers that `layer` holds itself, also in lists and dicts; no input layers."""
     if KERAS_3:
         found = _held_layers(layer)
     else:

@@ -40,10 +40,7 @@ class Window(NamedTuple):
         return found
 
     def under(self, padded, place, counts):
-        """The pixels that one `place` in the kernel, a tuple, visits: [rows, *counts, channels].
-
-        `padded` is what the method `padded` returns.
-        """
+        """The pixels of `padded` images at one `place` of the kernel: [rows, *counts, channels]."""
         begins = [p * dilation for p, dilation in zip(place, self.dilation_rate, strict=True)]
         return padded[(slice(None), *map(steps, begins, counts, self.strides))]
 
