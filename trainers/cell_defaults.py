@@ -18,12 +18,9 @@ _USUAL_EPSILON = "3"
 def show_if_help_is_asked(make_spec, usual):
     """If the command line asks for help, puts the defaults of its cell into the flags' help.
 
-    Where the other flags are wrong, the help stays as it is: what is wrong is said by the program.
-
-    Args:
-        make_spec: Function without arguments that returns the spec of the parsed flags.
-        usual: Dict from flags that have to be given, besides that of epsilon, to values for the
-            help of those who have not given them yet.
+    `make_spec` returns the spec of the parsed flags; `usual` has values for flags that have to be
+    given, besides that of epsilon, for the help of those who have not given them yet. Where the
+    other flags are wrong, the help stays as it is: what is wrong is said by the program.
     """
     others = [argument for argument in sys.argv if argument.lstrip("-") not in _HELP]
     if len(others) == len(sys.argv):
@@ -45,11 +42,8 @@ def _show(make_spec, argv, usual):
         for name, option in options(part).items():
             flag = spec_flags.flag_name(name, option)
             if option.flag and flag in FLAGS and name in spec.settings and flag not in given:
-                _say(FLAGS[flag], spec.settings[name])
-
-
-def _say(flag, value):
-    flag.help = flag.help.replace(spec_flags.OF_EXPERIMENT, f"with these flags: {_shown(value)}")
+                told = f"with these flags: {_shown(spec.settings[name])}"
+                FLAGS[flag].help = FLAGS[flag].help.replace(spec_flags.OF_EXPERIMENT, told)
 
 
 def _shown(value):

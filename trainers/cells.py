@@ -2,12 +2,7 @@
 
 
 def with_changes(ours, settings):
-    """Returns our settings with those of `settings` that are not None in their place.
-
-    Args:
-        ours: Dict of fields of a spec.
-        settings: Dict of fields of the spec, such as a user's.
-    """
+    """Returns our fields of a spec with those of `settings` that are not None in their place."""
     changes = {name: value for name, value in settings.items() if value is not None}
     made = {**ours, **changes}
     if "steps" in changes and "epochs" not in changes:
@@ -25,9 +20,7 @@ def column_of_privacy(epsilon, noise_multiplier=None):
 def in_precision(spec, precision=None):
     """Returns the spec of a cell in another precision than its own, which `reduced` then says.
 
-    Args:
-        spec: Spec of a run, or of a search.
-        precision: One of `trainers.specs.training.PRECISIONS`; None for the cell's.
+    `precision` None is the cell's.
     """
     own = spec.run.precision
     if precision in (None, own):

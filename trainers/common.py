@@ -108,11 +108,7 @@ def define_private_run_flags():
 
 
 def parsed(spec_class):
-    """Returns the settings of a spec that were given by flags, a dict.
-
-    Raises:
-        ValueError: for a precision that was given twice.
-    """
+    """Returns the settings of a spec that were given by flags, a dict."""
     settings, precision = spec_flags.parsed(spec_class), given_precision()
     if precision is None:
         return settings
@@ -215,12 +211,8 @@ def run_app(main, spec=None, **usual):
     """Runs `main()` with parsed flags; a user's mistakes end in one line, not in a traceback.
 
     `main` imports what loads TensorFlow, so that --help and wrong flags are answered at once.
-
-    Args:
-        main: Function without arguments.
-        spec: Function without arguments that returns the spec of the parsed flags, for the defaults
-            that --help shows; None where the help has them.
-        **usual: See `trainers.cell_defaults.show_if_help_is_asked`.
+    `spec` returns the spec of the parsed flags, for the defaults that --help shows; None where the
+    help has them. For `usual` see `trainers.cell_defaults.show_if_help_is_asked`.
     """
 
     def guarded(argv):

@@ -39,9 +39,9 @@ def main():
     """Measures both networks, or shows again what the folder holds."""
     folder = make_folder(FLAGS.output_dir, "output_dir")
     paths = {_WITH: FLAGS.with_scale_norm, "without": FLAGS.without_scale_norm}
-    missing = [name for name, path in paths.items() if path is not None and not _is_file(path)]
-    if missing:
-        raise ValueError(f"Expected a Keras file, got {paths[missing[0]]!r}.")
+    for path in paths.values():
+        if path is not None and not pathlib.Path(path).is_file():
+            raise ValueError(f"Expected a Keras file, got {path!r}.")
     settings = LandscapeSettings(**spec_flags.parsed(LandscapeSettings))
     for name, path in paths.items():
         if path is not None:
@@ -86,10 +86,6 @@ def _show(folder, names):
     spectra = report.plot_spectra(records, folder / "spectra.png")
     activations = report.plot_activations(records, folder / "activations.png")
     print(f"{text}\n\nTable: {folder / 'landscape.md'}; plots: {spectra}, {activations}")
-
-
-def _is_file(path):
-    return pathlib.Path(path).is_file()
 
 
 if __name__ == "__main__":

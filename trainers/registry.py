@@ -32,11 +32,7 @@ _RUNS = {
 
 
 def cells(experiment):
-    """Returns the specs of all cells of an experiment, at seed 0, in the paper's order.
-
-    Raises:
-        ValueError: for an unknown experiment.
-    """
+    """Returns the specs of all cells of an experiment, at seed 0, in the paper's order."""
     if experiment not in _CELLS:
         raise ValueError(f"Expected experiment to be one of {EXPERIMENTS}, got {experiment!r}.")
     return _CELLS[experiment]()
@@ -60,12 +56,7 @@ def table_form(experiment):
 
 
 def notes(experiment, records):
-    """Returns what an experiment's records show of the paper's claims, Markdown; "" for nothing.
-
-    Args:
-        experiment: Its name.
-        records: Its records.
-    """
+    """Returns what an experiment's records show of the paper's claims, Markdown; "" for nothing."""
     of = {**davody_notes.NOTES, **ermis_notes.NOTES, **klause_notes.NOTES}.get(experiment)
     return "\n\n".join(filter(None, of(records))) if of else ""
 
@@ -92,14 +83,9 @@ def run_class(spec):
 
 
 def run_cell(spec, **settings):
-    """Trains a cell as its kind is trained, and writes its record.
+    """Trains a cell as its kind is trained, writes its record and returns the `RunResult`.
 
-    Args:
-        spec: Spec of a run.
-        **settings: See `trainers.runs.skeleton.run`.
-
-    Returns:
-        `RunResult`.
+    For the settings see `trainers.runs.skeleton.run`.
     """
     from trainers.runs.skeleton import run
 

@@ -26,12 +26,7 @@ _WORDS = {
 
 
 class Stated(NamedTuple):
-    """A paper's statement on a setting, where it is more than a value.
-
-    Attributes:
-        value: Of the field, if there is one that is as in the paper; None if none is.
-        words: What is said of it.
-    """
+    """A paper's words on a setting, and the value that is as in the paper; None if none is."""
 
     value: object
     words: str
@@ -61,14 +56,11 @@ def given_names(settings):
 def with_scale(spec, theirs, given=()):
     """Returns a spec whose `reduced` says what of it is smaller than in the paper, or another.
 
-    Fields that have no effect in this run are no difference. At the paper's scale the spec
-    gets what the paper states before.
-
-    Args:
-        spec: Spec of a run. One that says so already is returned as it is.
-        given: Names of fields that the caller has set, which stay at any scale.
-        theirs: Dict from fields to the paper's own values, or to `Stated`; "model_options" is a
-            dict of options. None, and fields left out, are what the paper does not state.
+    A spec that says so already is returned as it is. `theirs` has the paper's own values, or
+    `Stated`, by field; "model_options" is a dict of options. None, and fields left out, are what
+    the paper does not state. Fields that have no effect in this run are no difference. At the
+    paper's scale the spec gets what the paper states before, but for the fields that are `given`,
+    which the caller has set.
     """
     if spec.reduced:
         return spec

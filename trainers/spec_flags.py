@@ -21,7 +21,6 @@ def define(spec_class, *, default=_own, only=None, leave_out=(), help=None, own=
     """Defines a flag for each field of a spec that is one; a flag left out is None.
 
     Args:
-        spec_class: Class of the spec.
         default: Function from the name of a field to what its help says of the default, "" for
             nothing. It is not asked where the help has the default, or names a rival.
         only: Names of fields that are flags of this program; None for all.

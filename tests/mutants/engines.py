@@ -83,7 +83,7 @@ MUTANTS = (
     fault(
         "half-a-vectorised-loop-is-run",
         _MAP,
-        "traced(lambda *rows: tf.vectorized_map(one, rows), _specs(rows))",
+        "traced(lambda *rows: tf.vectorized_map(one, rows), specs)",
         "[tf.vectorized_map(one, rows)]\n            rows, apart = apart, lambda x: x",
         "What a failed vectorisation left in the graph changes state, or fails, in each step.",
         _VECTORISING,

@@ -34,8 +34,8 @@ MUTANTS = (
     fault(
         "rounding-of-one-sum",
         _BOUND,
-        "return 2 * _error(rows, additions)",
-        "return 0.02 * _error(rows, additions)",
+        "return 2 * rows * roundings",
+        "return 0.02 * rows * roundings",
         "The bound is not one.",
         _in_sums("test_rounding_raises_the_noise_by_little"),
     ),

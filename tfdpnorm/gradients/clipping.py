@@ -203,18 +203,7 @@ def _added_up(squared_norms):
 
 
 def float32_factor(name: str, value: float) -> float:
-    """Checks a number that gradients are multiplied by in float32.
-
-    Args:
-        name: Name of the argument, for the message.
-        value: The number.
-
-    Returns:
-        `value` as a float.
-
-    Raises:
-        ValueError: if squares of gradients times `value` leave the range of float32.
-    """
+    """Checks a number that gradients are multiplied by in float32, and returns it as a float."""
     return arguments.within(
         name,
         value,

@@ -16,15 +16,10 @@ _STACK_OF_ROWS = "/pfor/TensorArrayV2Stack/TensorListStack"
 def map_rows(one, rows):
     """Applies a function to each row and stacks the results: vectorised, or row after row.
 
-    Vectorising is tried in a graph apart. What a failed try leaves in a graph would be run with it:
-    loops and random operations have effects, and half of a vectorised loop may fail as it runs.
-
-    Args:
-        one: Function from a structure of single rows to a structure of tensors.
-        rows: Structure of [rows, ...]; its last part is a tensor.
-
-    Returns:
-        The structure that `one` returns, of [rows, ...].
+    `one` maps a structure of single rows to one of tensors; `rows` is a structure of [rows, ...],
+    whose last part is a tensor. Vectorising is tried in a graph apart. What a failed try leaves in
+    a graph would be run with it: loops and random operations have effects, and half of a vectorised
+    loop may fail as it runs.
     """
     count = tf.shape(rows[-1])[0]
     may_be_empty = not rows[-1].shape[0]
@@ -32,7 +27,8 @@ def map_rows(one, rows):
         rows = tf.nest.map_structure(_at_least_one_row, rows)
     with _quiet_vectorization():
         try:
-            apart = traced(lambda *rows: tf.vectorized_map(one, rows), _specs(rows))
+            specs = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype), tuple(rows))
+            apart = traced(lambda *rows: tf.vectorized_map(one, rows), specs)
             _check_shapes_of_rows(apart.graph)
         except Exception as error:  # converters of TensorFlow raise whatever their code runs into
             # If the function itself fails, it fails here again, with its own message.
@@ -46,13 +42,7 @@ def map_rows(one, rows):
 
 
 def jacobian_of_rows(tape, losses, variables):
-    """Returns `tape.jacobian(losses, variables)`: vectorised, or row after row.
-
-    Args:
-        tape: A persistent tape.
-        losses: [rows].
-        variables: List of variables.
-    """
+    """Returns `tape.jacobian(losses, variables)` of a persistent tape: vectorised or row by row."""
     with _quiet_vectorization():
         try:
             return tape.jacobian(losses, variables)
@@ -64,14 +54,7 @@ def jacobian_of_rows(tape, losses, variables):
 
 @contextlib.contextmanager
 def refused_unless_vectorized(engine):
-    """Context of an engine that vectorises over rows and has no other way.
-
-    Args:
-        engine: Its name.
-
-    Raises:
-        ValueError: for an operation that TensorFlow cannot vectorise.
-    """
+    """Context of an engine that only vectorises: other operations raise a ValueError naming it."""
     with _quiet_vectorization():
         try:
             yield
@@ -116,10 +99,6 @@ def _at_least_one_row(rows):
     none = tf.cast(tf.equal(tf.shape(rows)[:1], 0), tf.int32)
     extra = tf.zeros(tf.concat([none, tf.shape(rows)[1:]], 0), rows.dtype)
     return tf.ensure_shape(tf.concat([rows, extra], 0), [None, *rows.shape[1:]])
-
-
-def _specs(rows):
-    return tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype), tuple(rows))
 
 
 def _looped(one, rows):

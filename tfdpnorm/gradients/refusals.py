@@ -4,14 +4,10 @@ from tfdpnorm.errors import PrivacyError
 
 
 def refusal_of_engine(what, remedy='Use engine="per_example" for this model.', kind=ValueError):
-    """Returns the ValueError for a model that only engine="per_example" supports.
+    """Returns the error for a model that only engine="per_example" supports.
 
-    It has the attributes `what` and `remedy`, the two parts of its message.
-
-    Args:
-        what: What is wrong, without a full stop at its end.
-        remedy: Sentence that names that engine.
-        kind: The class: ValueError, or `PrivacyError` if the verification failed.
+    Its attributes `what`, without a full stop at its end, and `remedy`, a sentence that names that
+    engine, are the two parts of its message. `kind` is `PrivacyError` if the verification failed.
     """
     error = kind(f"{what}. {remedy}")
     error.what, error.remedy = what, remedy
@@ -28,9 +24,6 @@ def refusal_of_coupling(message):
 
     The engine "per_example" could train it, and each example would be alone in its batch: another
     model than the one that was written. So only a user can choose that.
-
-    Args:
-        message: The whole message.
     """
     error = PrivacyError(message)
     error.couples = True

@@ -28,10 +28,8 @@ class Reads:
     """Checks that variables are read by the layers that own them and by nothing else.
 
     What another layer, the model or the loss makes of a variable passes through no z: its part of
-    the gradient would be missing, and nothing would show it.
-
-    Args:
-        owners: List of pairs (variable, layers that own it).
+    the gradient would be missing, and nothing would show it. `owners` are pairs (variable, layers
+    that own it).
     """
 
     def __init__(self, owners):
@@ -61,14 +59,11 @@ class Reads:
                 )
 
     def check_returned(self, tap):
-        """Rejects a call if others read what it computes from weights before its z's.
+        """Rejects a tapped call if others read what it computes from weights before its z's.
 
         They may find it in an attribute of the layer. So does the backward pass of a
         `tf.GradientTape` within the model or the loss: what comes of it depends on the weights in
         another way than by the z's. Checked in graphs only.
-
-        Args:
-            tap: The `Tap` of the call.
         """
         owned = [v for v, layers in self._owners.values() if tap.layer in layers]
         returned = tf.nest.flatten(tap.returned, expand_composites=True)
@@ -86,14 +81,9 @@ class Reads:
 class Tap:
     """One call of one layer.
 
-    Attributes:
-        layer: The layer.
-        rule: Its `Rule`.
-        rows_per_example: How many consecutive rows of the z's belong to each example.
-        remembered: What the rule remembered.
-        watched: List of the z's that the rule watched.
-        operations: `operation_count` before and after the call.
-        returned: Structure of tensors that the call gave.
+    Each example has `rows_per_example` consecutive rows in the z's that the rule `watched`, a list.
+    `operations` are `operation_count` before and after the call, and `returned` is the structure of
+    tensors that it gave.
     """
 
     def __init__(self, layer, rule, rows_per_example):
@@ -108,18 +98,13 @@ class Tap:
 class Taps:
     """The calls of the layers that own given variables, in call order.
 
-    Several layers may own one variable, each of them reading it through z's of its own.
+    Several layers may own one variable, each of them reading it through z's of its own. Variables
+    that no layer of the model owns, and layers that no rule covers, are rejected.
 
     Args:
-        model: The Keras model that holds the layers, at any depth.
-        variables: The variables whose gradients are wanted.
         rows_per_example: How many consecutive rows of the model's input belong to each example.
         broadcast: Collection of layers with a `BroadcastOutputRule`.
         examples: How many examples their outputs are broadcast to, a number or a scalar tensor.
-
-    Raises:
-        ValueError: naming variables that no layer of the model owns, and layers that no rule
-            covers.
     """
 
     def __init__(self, model, variables, rows_per_example=1, broadcast=(), examples=None):
@@ -153,9 +138,8 @@ class Taps:
     def attached(self, tape):
         """Context in which calls of the layers are recorded and their z's watched by `tape`.
 
-        Raises:
-            ValueError: for a variable that is read by others than the layers that own it, and for
-                a tensor that a layer computes from one and others read other than as its output.
+        Variables that others read than the layers that own them are rejected, and tensors that a
+        layer computes from one and others read other than as its output.
         """
         with contextlib.ExitStack() as stack:
 

@@ -73,7 +73,8 @@ def prove_training(
     Returns:
         See `prove_book_keeping`.
     """
-    unreduced = _unreduced(loss)
+    loss = keras.losses.get(loss)
+    unreduced = loss.call if isinstance(loss, keras.losses.Loss) else loss
 
     def make_loss_fn(x, mask):
         forward = None if make_forward is None else make_forward(x, mask)
@@ -106,11 +107,9 @@ def prove_book_keeping(
     positions is, is given to the engine as such (see `tfdpnorm.gradients.book_keeping`).
 
     Args:
-        model: The Keras model.
         make_loss_fn: Function from (x, mask) to the loss_fn of `tfdpnorm.gradients.book_keeping`.
             It is run in the graph that is traced, so that what it computes is part of the proof.
-        x: Structure of `tf.TensorSpec` [P, ...] of known shapes: what the loss_fn takes.
-        y: As `x`.
+        x, y: Structures of `tf.TensorSpec` [P, ...] of known shapes: what the loss_fn takes.
         variables: The variables to differentiate by; None for all that are trainable.
         rows_per_example: How many consecutive rows the loss_fn runs the model on for each row.
         loss_scale: What the losses are multiplied by before the backward pass.
@@ -120,9 +119,6 @@ def prove_book_keeping(
         and of what the rule remembered. A z that no example changes has to have a gradient of
         rows: such are the copies of a weight, one for each row, that a rule makes. Otherwise its
         layer reads no example, as one of positions, and no row is the gradient of one.
-
-    Raises:
-        ValueError: for specs of other or unknown shapes, and as `tfdpnorm.gradients.book_keeping`.
     """
     examples = tf.nest.flatten(x)[0].shape[0]
     check_specs((x, y), examples)
@@ -151,18 +147,10 @@ def prove_book_keeping(
 def prove_traced(trace, examples, public=()):
     """Proves a pass of book-keeping; traces it once more if layers turn out to read no example.
 
-    Args:
-        trace: Function of `(broadcast, observe)` that traces the pass, as a function of (x, y,
-            sample_weight, mask), each [P, ...], and returns the `ConcreteFunction`.
-        examples: P.
-        public: See `question_of`.
-
-    Returns:
-        Triple of the `Proof` of the last trace, that trace, and the tuple of layers that it gives a
-        copy of their output to each example for.
-
-    Raises:
-        ValueError: as `tfdpnorm.gradients.book_keeping`.
+    `trace` takes `(broadcast, observe)` and returns the `ConcreteFunction` of the pass, a function
+    of (x, y, sample_weight, mask), each [P, ...]. `examples` is P; `public` as in `question_of`.
+    Returns the `Proof` of the last trace, that trace, and the tuple of layers that it gives a copy
+    of their output to each example for.
     """
     broadcast, first = (), None
     while True:
@@ -196,16 +184,10 @@ def _check_computed_alike(first, last, broadcast):
 
 
 def prove_pass(graph, kept, examples, public=()):
-    """Verifies per-example independence of a traced pass of book-keeping.
+    """Verifies a traced pass of book-keeping; returns the `Proof` that `prove_book_keeping` does.
 
-    Args:
-        graph: The `FuncGraph` of a function of (x, y, sample_weight, mask), each [P, ...].
-        kept: The `tfdpnorm.gradients.BookKept` of the pass.
-        examples: P.
-        public: See `question_of`.
-
-    Returns:
-        See `prove_book_keeping`.
+    `graph` is the `FuncGraph` of a function of (x, y, sample_weight, mask), each [P, ...], and
+    `kept` the `BookKept` of the pass; `public` as in `question_of`.
     """
     asked, taps = _asked(kept)
     proof = verify(question_of(graph, examples, asked, public))
@@ -228,10 +210,8 @@ def _broadcast_of_other_rows(kept, examples):
 def _broadcast_layers(watched, losses, examples):
     """The layers that read no example in any call, and whose output is broadcast to all.
 
-    Args:
-        watched: List of triples: a `Tap`, what it watched, and whether that reads no example.
-        losses: What the forward pass ends with.
-        examples: P.
+    `watched` has triples: a `Tap`, what it watched, and whether that reads no example. The forward
+    pass ends with `losses`.
     """
     found, others = {}, set()
     forward = operations_until(losses)
@@ -244,12 +224,7 @@ def _broadcast_layers(watched, losses, examples):
 
 
 def _asked(kept):
-    """The tensors to verify after a pass of book-keeping.
-
-    Returns:
-        Pair: list of `Asked` with tensors of TensorFlow; and the `Tap`s that watched some of them,
-        by their numbers.
-    """
+    """The list of `Asked`, of TensorFlow's tensors, and the `Tap`s that watched some, by number."""
     gradients = iter(kept.gradients)
     found, taps = [Asked("the losses", kept.losses, may_be_free=False)], {}
     for tap in kept.calls:
@@ -293,9 +268,3 @@ def remembered_tensors(remembered):
         elif not isinstance(value, _NOT_LOOKED_INTO) and hasattr(value, "__dict__"):
             waiting += vars(value).values()
     return found
-
-
-def _unreduced(loss):
-    """The function `(y, predictions) -> values` of a loss, without its reduction."""
-    loss = keras.losses.get(loss)
-    return loss.call if isinstance(loss, keras.losses.Loss) else loss

@@ -24,13 +24,7 @@ def operations_until(tensor):
 
 
 def computed_alike(kept, others, layers):
-    """Whether two forward passes have the same operations and constants, but for some layers' own.
-
-    Args:
-        kept: `tfdpnorm.gradients.BookKept` of the first pass.
-        others: That of the second.
-        layers: The layers that give copies in one of them.
-    """
+    """Whether two `BookKept` have the same operations and constants, but for those of `layers`."""
     return _operations(kept, layers) == _operations(others, layers)
 
 
@@ -50,11 +44,8 @@ def _operations(kept, layers):
 def is_broadcast(tensor, rows, forward):
     """Whether `rows` copies of a tensor, along a first axis of their own, may take its place.
 
-    Args:
-        tensor: The tensor.
-        rows: R.
-        forward: Names of the operations of the forward pass. What others do with the tensor follows
-            from them.
+    `forward` has the names of the operations of the forward pass. What others do with the tensor
+    follows from them.
     """
     shape = _shape(tensor)
     if not shape or None in shape:

@@ -6,14 +6,7 @@ from tfdpnorm.keras_compat.graphs import current_graph
 
 
 def changed_by(operations):
-    """Returns pairs of an operation and the handle of a variable that it changes.
-
-    Args:
-        operations: `tf.Operation`s of a graph that is being traced.
-
-    Returns:
-        List of pairs (operation, handle), with handles as in `Leaf`.
-    """
+    """Returns pairs of an operation and the handle of a variable that it changes, as in `Leaf`."""
     leaves = leaf_operations(operations)
     return [
         (leaf.op, handle)
@@ -24,12 +17,7 @@ def changed_by(operations):
 
 
 def readers_before(handles, count):
-    """Returns the operations of the graph that is traced that use variables before others.
-
-    Args:
-        handles: Handles of variables, eager tensors.
-        count: Only those are returned that the graph had when it had so many.
-    """
+    """Returns the operations that use variables, by handles, of the first `count` of the graph."""
     wanted = {id(handle) for handle in handles}
     early = current_graph().get_operations()[:count]
     return [op for op in early if any(id(handle) in wanted for handle in handles_of(op))]

@@ -11,18 +11,10 @@ _WORDS = ("a", "of", "the", "word", "other", "some", "more", "text")
 
 
 def synthetic_examples(specs, count, bound=2):
-    """Makes examples without looking at data.
+    """Makes `count` examples of specs [None, ...] without looking at data, a structure of arrays.
 
-    Args:
-        specs: Structure of `tf.TensorSpec` [None, ...]. Unknown sizes become 32.
-        count: n.
-        bound: Integers are in [0, bound); those of a byte are in [0, 256) if `bound` is 2.
-
-    Returns:
-        Structure of arrays [n, ...].
-
-    Raises:
-        ValueError: for a spec of unknown rank, or of a type that holds neither numbers nor words.
+    Unknown sizes become 32. Integers are in [0, bound); those of a byte are in [0, 256) if `bound`
+    is 2. Specs of unknown rank, and of other types than numbers, booleans and texts, are rejected.
     """
     rng = np.random.default_rng(0)
     return tf.nest.map_structure(lambda spec: _leaf(spec, count, bound, rng), specs)

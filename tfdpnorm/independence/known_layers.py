@@ -227,16 +227,9 @@ def _remedy(layer):
 def always_in_inference(model, layers):
     """Returns those of some layers that every call of the model runs with `training=False`.
 
-    A trace of the model in training is looked at. It is no proof: Python may do something else in
-    the next trace. What trains is verified for its own.
-
-    Args:
-        model: A Keras model.
-        layers: List of layers inside of it whose `call` takes `training`.
-
-    Returns:
-        List of layers; empty if the model cannot be traced, since it does not know its inputs, for
-        instance.
+    Their `call` takes `training`. A trace of the model in training is looked at. It is no proof:
+    Python may do something else in the next trace. What trains is verified for its own. Empty if
+    the model cannot be traced, since it does not know its inputs, for instance.
     """
     specs = input_specs(model) or specs_of_build(model) if model.built and layers else None
     if specs is None:

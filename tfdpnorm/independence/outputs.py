@@ -10,21 +10,11 @@ from tfdpnorm.keras_compat.plain_graphs import plain_graph
 
 
 def prove(function, specs, examples, per_example=1):
-    """Proves that each output of a function keeps the examples apart.
+    """Proves that each output of a function keeps the examples apart; it is traced, once.
 
-    Args:
-        function: From tensors to a structure of tensors; it is traced, once.
-        specs: Tuple of structures of `tf.TensorSpec` [P, ...] of known shapes, one for each
-            argument of `function`: the rows of P examples, one each.
-        examples: P.
-        per_example: How many entries of the first axis of each output belong to one example.
-
-    Returns:
-        `Proof` with a claim for each output.
-
-    Raises:
-        ValueError: for specs of other or unknown shapes.
-        Exception: whatever `function` raises.
+    `specs` has for each argument a structure of `tf.TensorSpec` [P, ...] of known shapes, the rows
+    of P `examples`, one each. `per_example` entries of the first axis of each output belong to one
+    example. The `Proof` has a claim for each output.
     """
     check_specs(specs, examples)
     return prove_outputs(traced_function(function, specs).graph, examples, per_example=per_example)
@@ -37,18 +27,14 @@ def prove_outputs(graph, examples, public=(), per_example=1):
 
 
 def prove_state(graph, examples, public=()):
-    """Proves only that no state depends on examples, as `prove_outputs`.
-
-    For engines that run each row by itself.
-    """
+    """Proves only that no state depends on examples, for engines that run each row by itself."""
     return verify(question_of(graph, examples, [], public))
 
 
 def traced_function(function, specs):
     """Returns the `ConcreteFunction` of a function, traced as Keras traces a step of training.
 
-    Raises:
-        RuntimeError: inside a graph: what its tensors depend on is not known.
+    Not inside a graph, where it is unknown what its tensors depend on.
     """
     if not tf.executing_eagerly():
         raise RuntimeError(
@@ -59,13 +45,10 @@ def traced_function(function, specs):
 
 
 def question_of(graph, examples, asked, public=()):
-    """Returns the `Question` of a graph whose arguments are the rows of examples.
+    """Returns the `Question` of a `FuncGraph` whose arguments are the rows of examples.
 
-    Args:
-        graph: `FuncGraph`. Free is what it captured of variables, of constants, and of `public`.
-        examples: P.
-        asked: List of `Asked` with tensors of TensorFlow, of the graph or constant.
-        public: Collection of tensors of the graph outside that depend on no example.
+    Free is what it captured of variables, of constants, and of `public`, tensors of the graph
+    outside that depend on no example. `asked` has tensors of TensorFlow, of the graph or constant.
     """
     public = {id(tensor) for tensor in public}
     captured = {}

@@ -16,10 +16,7 @@ def undisturbed(*layers):
     """Context in which random Keras layers repeat themselves, and after which all is as before.
 
     All includes the random numbers of Python and NumPy and the lists of added losses, but not
-    variables: see `State`.
-
-    Args:
-        *layers: Keras layers that may be run; anything else is left alone.
+    variables. What is no layer is left alone.
     """
     found = [
         x

@@ -84,8 +84,7 @@ _BFLOAT16_INSTRUCTIONS = {"avx512_bf16", "amx_bf16"}
 def emulates_bfloat16():
     """Whether bfloat16 is known to be slow here: an x86 processor has no instructions for it.
 
-    False where nothing is known: on a GPU, on other processors, and where Linux does not list the
-    instructions.
+    False on GPUs and other processors, and where Linux does not list the instructions.
     """
     if has_gpu():
         return False
@@ -105,14 +104,9 @@ def in_xla():
 def compiled(function):
     """`function`, compiled by XLA on a CPU: one pass where TensorFlow makes one for each operation.
 
-    TensorFlow's wheels have elementwise kernels for old processors; XLA makes them for the one at
-    hand. On a GPU, and where XLA cannot be used, the function is left as it is.
-
-    Args:
-        function: Function of tensors, made of elementwise operations and sums over single rows.
-
-    Returns:
-        A function of the same arguments.
+    TensorFlow's wheels have elementwise kernels for old processors; XLA makes them for this one. On
+    a GPU, and where XLA cannot be used, the function is left as it is. It has to consist of
+    elementwise operations on tensors and sums over single rows.
     """
     by_xla = tf.function(function, jit_compile=True, autograph=False)
 
@@ -137,13 +131,10 @@ def _has_xla_on_cpu():
 
 
 def switch_off_tensor_float_32():
-    """Makes GPUs multiply float32 in float32, for the whole process.
+    """Makes GPUs multiply float32 in float32, in the whole process.
 
     In TensorFloat-32, their default, norms and clipped sums are off by a thousandth each, and a row
-    could exceed the clip by as much.
-
-    Returns:
-        Whether this changed anything: False without a GPU, or if it was switched off before.
+    could exceed the clip by as much. Returns whether this changed anything.
     """
     on = has_gpu() and tf.config.experimental.tensor_float_32_execution_enabled()
     if on:

@@ -18,12 +18,7 @@ _CHIEF, _WORKER = "chief", "worker"
 
 
 class Cluster(NamedTuple):
-    """The processes of a strategy.
-
-    Attributes:
-        index: Number of this process, an int; 0 is the chief.
-        count: How many there are.
-    """
+    """The processes of a strategy: the number of this one, 0 for the chief, and their count."""
 
     index: int
     count: int
@@ -43,11 +38,7 @@ def devices_of(strategy):
 
 
 def cluster_of(strategy):
-    """Returns the `Cluster` of one of `STRATEGIES`.
-
-    Raises:
-        ValueError: for a process that is neither the chief nor a worker.
-    """
+    """Returns the `Cluster` of one of `STRATEGIES`; rejects processes but the chief and workers."""
     resolver = getattr(strategy, "cluster_resolver", None)
     jobs = resolver.cluster_spec().as_dict() if resolver is not None else {}
     if not isinstance(strategy, STRATEGIES[1]) or not jobs:
@@ -65,10 +56,8 @@ def cluster_of(strategy):
 def summed_over_processes(strategy, vector):
     """Returns the sum of the vectors of all processes of a strategy; the same in each of them.
 
-    Args:
-        strategy: A `MultiWorkerMirroredStrategy`.
-        vector: [n], float32, float64, int32 or int64. Every process has to call this as often, in
-            the same order, with as many numbers.
+    Every process has to call this as often, in the same order, with as many numbers: [n], float32,
+    float64, int32 or int64.
     """
 
     def of_replica(vector):
@@ -82,16 +71,10 @@ def summed_over_processes(strategy, vector):
 
 
 def on_device(function, device, of_handle):
-    """Returns a function that runs a traced one on a device, with the variables that are there.
+    """Returns a function that runs a `ConcreteFunction` on a device, with the variables there.
 
-    Args:
-        function: `ConcreteFunction`.
-        device: Name of the device.
-        of_handle: Function from the handle of a variable that `function` captures to the one that
-            is used in its place.
-
-    Returns:
-        A function of the same tensors, with the `structured_outputs` of `function`.
+    `of_handle` gives for the handle of a variable that `function` captures the one to use in its
+    place. The result takes the same tensors and has the same `structured_outputs`.
     """
 
     def called(*arguments):

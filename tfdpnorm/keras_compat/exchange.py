@@ -40,11 +40,8 @@ def exchanged(owner, /, **attributes):
     """Context in which attributes of an object have other values.
 
     Afterwards, also after an exception, each attribute is what it was before; one that only the
-    class had is deleted from the instance again. Contexts may be nested.
-
-    Args:
-        owner: A layer, or another object with a `__dict__`.
-        **attributes: New values by name. The names of properties have no effect.
+    class had is deleted from the instance again. Contexts may be nested. The names of properties
+    have no effect.
     """
     own = vars(owner)
     before = {name: own.get(name, _ABSENT) for name in attributes}
@@ -60,15 +57,10 @@ def exchanged(owner, /, **attributes):
 
 
 def exchanged_method(layer, name, function):
-    """Context in which `layer.name(...)` runs `function`.
+    """Context in which `layer.name(...)` runs `function`, which takes what the method takes.
 
-    On the instance: functional, nested and subclassed models all call it there.
-
-    Args:
-        layer: A Keras layer.
-        name: Of its method, such as "call".
-        function: Takes what the method takes. It gets the signature of the method, by which Keras
-            decides whether to pass `training` and `mask`.
+    On the instance: functional, nested and subclassed models all call it there. The function gets
+    the signature of the method, by which Keras decides whether to pass `training` and `mask`.
     """
     function.__signature__ = inspect.signature(getattr(layer, name))
     return exchanged(layer, **{name: function})
@@ -88,15 +80,8 @@ _TRACKING = {
 def replaced(layer, variables, draws):
     """Context in which attributes of `layer`, and of all inside it, hold draws, not variables.
 
-    The lists in which Keras tracks the variables stay as they are.
-
-    Args:
-        layer: The layer.
-        variables: The variables to replace.
-        draws: Dict from the id of a variable to the tensor in its place.
-
-    Raises:
-        ValueError: naming variables that are in no attribute.
+    `draws` has the tensor for each variable, by its id. The lists in which Keras tracks the
+    variables stay as they are. Variables that are in no attribute are rejected.
     """
     missing = {id(v): v for v in variables}
     with contextlib.ExitStack() as stack:
@@ -156,13 +141,10 @@ _OF_KERAS_3 = ("_layers", "_tracker", "_functional") if KERAS_3 else ()
 
 
 def exchange_in_attributes(layer, exchange):
-    """Replaces layers that a layer holds in its attributes.
+    """Replaces layers that a layer, or a subclassed model, holds in its attributes.
 
-    Setting an attribute makes Keras track the new layer and forget the old one.
-
-    Args:
-        layer: The layer, or a subclassed model.
-        exchange: Function from a layer to the one in its place; None leaves it.
+    `exchange` gives for a layer the one in its place, None to leave it. Setting an attribute makes
+    Keras track the new layer and forget the old one.
     """
 
     def tracked(old):
@@ -211,17 +193,13 @@ def _exchanged(value, exchange):
 def cloned(model, exchange):
     """Copies a model layer by layer, and the models nested in it, with layers exchanged.
 
-    Layers that are not exchanged have the weights of the originals, and are frozen as these are. A
-    layer that stands in several of the models is copied once.
+    All of `models_within(model)` have to be built and Sequential or functional. `exchange` gives
+    for a layer the new one in its place, or None for a copy, which has the weights of the original
+    and is frozen as it is. It is not asked about models that are made of layers, input layers and
+    layers inside of layers. A layer that stands in several of the models is copied once.
 
-    Args:
-        model: A built Sequential or functional model; so are all of `models_within(model)`.
-        exchange: Function from a layer to the new layer in its place, or None for a copy. It is not
-            asked about models that are made of layers, input layers and layers inside of layers.
-
-    Returns:
-        Pair of the copy and of the list of pairs (layer, layer in its place), whose weights are
-        left to the caller.
+    Returns the copy and a list of pairs (layer, layer in its place), whose weights are left to the
+    caller.
     """
     models, copies, in_place, known = [], [], [], {}
 
@@ -274,11 +252,7 @@ def models_within(model):
 
 
 def fresh_copy(layer):
-    """Returns a new layer of the same configuration, with weights of its own or not yet any.
-
-    Raises:
-        ValueError: for a layer that holds others than its configuration makes.
-    """
+    """Returns a new layer of the same configuration, which has to make all that the layer holds."""
     check_made_by_configs(layer, "copied")
     config = layer.get_config()
     return layer.__class__.from_config(_without_builds(config) if KERAS_3 else config)
@@ -296,15 +270,9 @@ def _without_builds(config):
 def paired_sublayers(layer, copy, *, leave=lambda layer: False):
     """Pairs the layers inside a layer with those inside a copy that is not built.
 
-    Args:
-        layer: The original.
-        copy: A fresh copy of it.
-        leave: Function from a layer to whether what is inside it is left out.
-
-    Returns:
-        Two lists of pairs: of the layers inside, at any depth; and of those, or of `layer` itself,
-        that do not hold layers of the same types, as where `build` makes them. What is inside
-        these is not in the first list.
+    Returns two lists of pairs: of the layers inside, at any depth; and of those, or of `layer`
+    itself, that do not hold layers of the same types, as where `build` makes them. What is inside
+    these is not in the first list, nor what is inside layers for which `leave` is true.
     """
     pairs, unlike, known = [], [], set()
 
@@ -325,12 +293,7 @@ def paired_sublayers(layer, copy, *, leave=lambda layer: False):
 
 
 def copy_state(layer, copy):
-    """Gives a copy of a layer the weights of the layer, and freezes the same parts.
-
-    Args:
-        layer: The original, built.
-        copy: Of the same class and configuration, built.
-    """
+    """Gives a built copy of a built layer its weights, and freezes the same parts."""
     for own, other in zip([layer, *sublayers(layer)], [copy, *sublayers(copy)], strict=True):
         set_trainable_alone(other, own.trainable)
     # Now: with other parts frozen, weights come in another order.
@@ -348,8 +311,7 @@ def set_trainable_alone(layer, trainable):
 def without_mixed_precision(model):
     """Returns a copy of `model` in which every layer computes in the dtype of its weights.
 
-    Args:
-        model: A built Sequential or functional model; so are the models nested in it.
+    It has to be built and Sequential or functional, and so have the models nested in it.
     """
 
     def wide(layer):

@@ -19,15 +19,7 @@ class NoGraph(LookupError):
 
 
 def function_graph(op, name):
-    """Returns the `FuncGraph` of a function, with its `inputs` and `outputs`.
-
-    Args:
-        op: The `tf.Operation` that calls it.
-        name: Name of the function.
-
-    Raises:
-        NoGraph: if it is not known.
-    """
+    """Returns the `FuncGraph` of a function that `op` calls by name, or raises `NoGraph`."""
     return _graph_of(op, _function(op, name))
 
 
@@ -45,12 +37,8 @@ def _graph_of(op, function):
 def shaped_graph(op, name, shapes):
     """Returns the `FuncGraph` of a function, with the static shapes that given inputs make in it.
 
-    TensorFlow traces some functions, gradients among them, for inputs of any shape.
-
-    Args:
-        op: The `tf.Operation` that calls it.
-        name: Name of the function.
-        shapes: `tf.TensorShape` of each of its inputs, at each call.
+    TensorFlow traces some functions, gradients among them, for inputs of any shape. `shapes` are
+    the `tf.TensorShape`s of all inputs.
     """
     function = _function(op, name)
     graph = _graph_of(op, function)
@@ -114,53 +102,38 @@ def is_stateful(op):
     return _stateful[op.type]
 
 
-def leaf_operations(operations):
-    """Yields the operations that call no function, those within called functions as well.
-
-    Args:
-        operations: `tf.Operation`s of a graph that is being traced.
-
-    Yields:
-        `Leaf`s.
-    """
-    yield from _leaves(operations, {})
-
-
 class Leaf(NamedTuple):
-    """An operation that calls no function.
+    """An operation that calls no function, and the handles of the resources that it is given.
 
-    Attributes:
-        op: The `tf.Operation`.
-        handles: List: the handles of the resources that it is given. A handle is the eager tensor
-            that `variable.handle` is, or a tensor of the graph where it is not known of what it is.
+    A handle is the eager tensor that `variable.handle` is, or a tensor of the graph where it is not
+    known of what it is.
     """
 
     op: tf.Operation
     handles: list
 
 
-def _leaves(operations, given):
+def leaf_operations(operations, given=None):
+    """Yields the `Leaf`s of operations, those within called functions as well."""
     for op in operations:
         names = [name for names in called_functions(op).values() for name in names]
         inputs = list(op.inputs)[1:] if op.type in _CONDITION_FIRST else list(op.inputs)
         for name in names:
             graph = function_graph(op, name)
             inner = {
-                id(inside): _outside(outside, given)
+                id(inside): _outside(outside, given or {})
                 for inside, outside in zip(graph.inputs, inputs, strict=False)
                 if inside.dtype == tf.resource
             }
-            yield from _leaves(graph.get_operations(), inner)
+            yield from leaf_operations(graph.get_operations(), inner)
         if not names:
             yield Leaf(op, handles_of(op, given))
 
 
 def handles_of(op, given=None):
-    """Returns the handles of the resources that an operation is given; see `leaf_operations`.
+    """Returns the handles of the resources that an operation is given; see `Leaf`.
 
-    Args:
-        op: The operation.
-        given: What inputs of its function stand for: dict from the id of a tensor to a handle.
+    `given` says what inputs of its function stand for, by the id of a tensor.
     """
     return [_outside(t, given or {}) for t in op.inputs if t.dtype == tf.resource]
 

@@ -26,11 +26,7 @@ as_written = tf.autograph.experimental.do_not_convert
 
 
 def check_runs_eagerly():
-    """Rejects a TensorFlow whose eager execution is switched off.
-
-    Raises:
-        ValueError: naming the functions that do it.
-    """
+    """Rejects a TensorFlow whose eager execution is switched off."""
     if not tf.compat.v1.executing_eagerly_outside_functions():
         raise ValueError(
             "Eager execution is switched off, by tf.compat.v1.disable_eager_execution() or "
@@ -47,10 +43,7 @@ def traced(function, specs):
     """Returns the `ConcreteFunction` of a function, traced as Keras traces a step of training.
 
     That is without AutoGraph, except for the code of users, which Keras itself has converted.
-
-    Args:
-        function: The function.
-        specs: Tuple of structures of `tf.TensorSpec`, one for each of its arguments.
+    `specs` has a structure of `tf.TensorSpec` for each argument.
     """
 
     def traced_function(*arguments):
@@ -126,9 +119,6 @@ def cause_of(error):
 
     AutoGraph and Keras raise others in its place, which add in several lines where in the code that
     was. An error that repeats another one in words of its own is left as it is.
-
-    Args:
-        error: What a function that was traced, or a layer that was called, raised.
     """
     while str(error).startswith(_IN_PLACE) and _repeats(error, error.__context__):
         error = error.__context__
@@ -160,9 +150,7 @@ def tensors_since(count):
 def read_since(count, arguments):
     """Returns the tensors, made before, that operations read since the graph had `count` of them.
 
-    Args:
-        count: A former `operation_count`.
-        arguments: Structure: tensors in it are not counted. Nor are constants and variables.
+    Tensors in the structure `arguments`, constants and variables are not counted.
     """
     if tf.executing_eagerly():
         return []
@@ -174,16 +162,14 @@ def read_since(count, arguments):
     found = [outside.get(op.name) for op in since]
     found += [outside.get(t.op.name, t) for op in since for t in op.inputs if t.op.name not in new]
     given = {id(t) for t in tf.nest.flatten(arguments, expand_composites=True)}
-    return [t for t in found if tf.is_symbolic_tensor(t) and id(t) not in given and _may_vary(t)]
+    read = [t for t in found if tf.is_symbolic_tensor(t) and id(t) not in given]
+    return [t for t in read if t.dtype != tf.resource and t.op.type != "Const"]
 
 
 def computed_from_arguments(tensors):
     """Returns for each tensor whether it is computed from arguments of the traced function.
 
     It is not if it comes from constants, variables, what the function captures, or shapes alone.
-
-    Args:
-        tensors: List of tensors of the graph, or others.
     """
     graph = current_graph()
     captured = {inside.op.name for _, inside in getattr(graph, "captures", ())}
@@ -209,16 +195,11 @@ def computed_from_arguments(tensors):
 
 
 def read_past(first, last, variables, passed, cut):
-    """Returns tensors by which others than given operations read variables, past given tensors.
+    """Returns tensors by which later operations depend on `variables`, but for those in `passed`.
 
-    Only where gradients pass on: not by integers, for instance. Nothing in eager mode.
-
-    Args:
-        first: `operation_count` before the operations.
-        last: `operation_count` after them.
-        variables: The variables that the operations read.
-        passed: The tensors by which others may read them.
-        cut: Whether no gradient passes `tf.stop_gradient` in the operations.
+    The operations that read the variables are numbered from `first` up to `last`. Gradients have to
+    pass: they do not by integers, for instance, nor, if `cut`, by `tf.stop_gradient` there. Nothing
+    in eager mode.
     """
     if tf.executing_eagerly():
         return []
@@ -249,10 +230,6 @@ def _has_gradient(tensor):
     return not (tensor.dtype.is_integer or tensor.dtype.is_bool or tensor.dtype == tf.string)
 
 
-def _may_vary(tensor):
-    return tensor.dtype != tf.resource and tensor.op.type != "Const"
-
-
 def only_infers_shapes(graph):
     """Whether `graph` is one in which Keras runs layers only to learn shapes.
 
@@ -267,10 +244,7 @@ def captures_symbols(function):
 
 
 def captured_variables(function):
-    """Returns pairs (handle, dtype) of all variables that a `ConcreteFunction` reads or writes.
-
-    Also of those that no `tf.Variable` is known for.
-    """
+    """Returns pairs (handle, dtype) of all variables that a `ConcreteFunction` reads or writes."""
     found = {}
     for handle in function.captured_inputs:
         if handle.dtype == tf.resource and handle._handle_data is not None:
@@ -283,10 +257,7 @@ def captured_variables(function):
 
 @contextlib.contextmanager
 def unoptimized():
-    """Context in which graphs are run as they are traced.
-
-    For graphs that run a few times, where optimising takes longer than the runs.
-    """
+    """Context in which graphs run as they are traced: optimising takes longer than a few runs."""
     option = "disable_meta_optimizer"
     given = tf.config.optimizer.get_experimental_options().get(option, False)
     tf.config.optimizer.set_experimental_options({option: True})

@@ -30,10 +30,6 @@ def choose_keras():
 
     Keras takes another backend by KERAS_BACKEND or, without that variable, by its file of settings.
     The variable stays set, so that programs started from here have the same backend.
-
-    Raises:
-        ImportError: if a variable chooses another Keras or backend, or if Keras has been imported
-            with another backend.
     """
     legacy, keras_3 = os.environ.get(LEGACY), _keras_3_is_installed()
     if keras_3 and legacy in _YES:

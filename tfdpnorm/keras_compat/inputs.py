@@ -22,10 +22,7 @@ def input_names(model):
 
 
 def rows_by_input(model, rows):
-    """Returns the parts of a structure of rows, a list in the order of a model's inputs.
-
-    What a dict holds besides the inputs is left out.
-    """
+    """Returns rows as a list in the order of a model's inputs, without what else a dict holds."""
     names = input_names(model)
     if isinstance(rows, dict) and names is not None and set(names) <= set(rows):
         rows = [rows[name] for name in names]
@@ -45,13 +42,7 @@ def packed_for(model, parts):
 
 
 def rows_in_structure_of(model, rows, others):
-    """Returns rows as `others` are: in a dict, or by their places; unchanged if they are already.
-
-    Args:
-        model: The Keras model that takes both.
-        rows: Structure of arrays [M, ...].
-        others: Structure of arrays [N, ...], or of specs.
-    """
+    """Returns rows of a model as `others` are, arrays or specs: in a dict, or by their places."""
     if isinstance(rows, dict) == isinstance(others, dict):
         return rows
     parts = rows_by_input(model, rows)

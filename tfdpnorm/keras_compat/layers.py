@@ -64,11 +64,7 @@ else:
 
 
 def said_or_by_default(training):
-    """Returns whether a call is training, where None leaves it to Keras.
-
-    Args:
-        training: A bool, a tensor, or None.
-    """
+    """Returns whether a call is training, a bool or a tensor: Keras decides if it is None."""
     if training is not None:
         return training
     if not KERAS_3:
@@ -80,9 +76,8 @@ def said_or_by_default(training):
 def context_of_call():
     """What Keras says, in the call of a layer that runs, to the layers inside: for `as_called`.
 
-    Returns:
-        Dict: whether this is training, a bool, a tensor or None; with Keras 3, whatever else layers
-        ask for.
+    A dict: whether this is training, a bool, a tensor or None; with Keras 3, whatever else layers
+    ask for.
     """
     if KERAS_3:
         context = _global_state.get_global_attribute("current_call_ctx")
@@ -93,13 +88,7 @@ def context_of_call():
 
 @contextlib.contextmanager
 def as_called(layer, inputs, context):
-    """Context in which layers inside of `layer` find what they found when Keras called it.
-
-    Args:
-        layer: The layer.
-        inputs: What it is called with.
-        context: What `context_of_call` gave then.
-    """
+    """Context in which layers inside of `layer` find the `context` that `context_of_call` gave."""
     if KERAS_3:
         with _as_called_by_keras_3(layer, context):
             yield
@@ -131,18 +120,12 @@ def _as_called_by_keras_3(layer, context):
 
 
 def has_added_losses(layer):
-    """Whether `layer` itself, not a layer inside it, called `add_loss`.
-
-    Losses of weight regularizers do not count.
-    """
+    """Whether `layer` itself, not one inside it, called `add_loss`; regularizers do not count."""
     return bool(getattr(layer, "_losses", None) or getattr(layer, "_eager_losses", None))
 
 
 def has_added_metrics(layer):
-    """Whether `layer` itself, not a layer inside it, called `add_metric`.
-
-    Metrics that are attributes of a layer do not count.
-    """
+    """Whether `layer` itself, not one inside it, called `add_metric`; attributes do not count."""
     own = [x for name, value in vars(layer).items() if name != "_metrics" for x in _parts(value)]
     return any(all(m is not x for x in own) for m in getattr(layer, "_metrics", None) or ())
 
@@ -202,11 +185,7 @@ def with_keras_mask(tensor, mask):
 
 @contextlib.contextmanager
 def repeating(layers):
-    """Context in which random layers draw the same numbers at every call.
-
-    Args:
-        layers: Keras layers, random or not.
-    """
+    """Context in which those of the layers that are random draw the same numbers at every call."""
     if KERAS_3:
         with _repeating_seeds(layers):
             yield
@@ -257,11 +236,7 @@ def seed_states(model):
 
 
 def _keras_sources(layers):
-    """Returns the random generators of Keras' random layers and cells, each once.
-
-    Args:
-        layers: Keras layers, random or not.
-    """
+    """Returns the random generators of Keras' random layers and cells, each once."""
     found = [x._random_generator for x in layers if hasattr(x, "_random_generator")]
     return list({id(source): source for source in found}.values())
 
@@ -316,14 +291,9 @@ def takes_steps_first(layer):
 def looped(step, inputs, states, mask):
     """Runs `step` on each of the steps of `inputs`, [rows, T, ...], in a loop of the graph.
 
-    Args:
-        step: Function (input [rows, ...], states) -> (outputs, states).
-        inputs: As above.
-        states: List of the first states.
-        mask: bool [rows, T]: steps that leave the states as they were; or None.
-
-    Returns:
-        Pair (outputs, each [rows, T, ...], list of the last states).
+    It takes (input [rows, ...], list of states) and returns (outputs, states). Where `mask`, bool
+    [rows, T] or None, is False, steps leave the states as they were. Returns the outputs, each
+    [rows, T, ...], and the list of the last states.
     """
     run = _backend.rnn if KERAS_3 else keras.backend.rnn
     _, outputs, states = run(step, inputs, states, mask=mask)
@@ -336,20 +306,12 @@ def product(x, kernel):
 
 
 def dropout_masks(layer, inputs, h, training, gates):
-    """Draws the dropout masks of one call of `layer`, as and where Keras draws them.
+    """Draws the dropout masks of one call of a recurrent layer, as and where Keras draws them.
 
-    Keras' fused kernels have one mask for each step, the others one for all steps.
-
-    Args:
-        layer: SimpleRNN, LSTM or GRU.
-        inputs: [rows, T, d], or [T, rows, d] for `time_major`.
-        h: [rows, units], the first state.
-        training: Whether this is training: a bool, a tensor or None.
-        gates: Number of gates of the cell.
-
-    Returns:
-        Pair (masks for the inputs, masks for h), each None or a list with one mask for all gates
-        or one for each.
+    `inputs` are [rows, T, d], or [T, rows, d] for `time_major`; `h` is the first state, [rows,
+    units]. Returns the masks for the inputs and those for h, each None or a list with one mask for
+    all gates or one for each. Keras' fused kernels have one mask for each step, the others one for
+    all steps.
     """
     cell = layer.cell
     if KERAS_3:
@@ -439,14 +401,7 @@ def all_steps_at_once(time_distributed, call=None):
     """Context in which TimeDistributed runs its layer once, on [rows * steps, ...].
 
     Where the number of rows is known, Keras may loop over the steps instead; Keras 3 does where
-    that of steps is.
-
-    Args:
-        time_distributed: The layer.
-        call: Its own call method.
-
-    Yields:
-        The method to call in its place.
+    that of steps is. Gives the method to run in place of `call`, the layer's own.
     """
     if not KERAS_3:
         with exchanged(time_distributed, _always_use_reshape=True):

@@ -32,10 +32,7 @@ if KERAS_3:
 
 
 def is_functional(model):
-    """Whether `model` is a graph of layers with known inputs and outputs.
-
-    Functional models are, and Sequential ones once they are built.
-    """
+    """Whether `model` is a graph of layers: a functional one, or a Sequential one that is built."""
     if not KERAS_3:
         return getattr(model, "_is_graph_network", False)
     return _functional(model) is not None
@@ -122,13 +119,8 @@ def specs_of_build(model):
 def complete_build(model):
     """Makes the variables of layers that `build(shape)` left without any, in a model of Keras 3.
 
-    That calls itself built then. In Keras 2, `build` calls the model.
-
-    Args:
-        model: A `keras.Model`.
-
-    Raises:
-        ValueError: naming such layers, if the shape of the inputs is not known.
+    That calls itself built then. In Keras 2, `build` calls the model. If the shape of the inputs is
+    not known, a model with such layers is rejected.
     """
     if not KERAS_3 or not model.built or is_functional(model):
         return
@@ -180,10 +172,7 @@ def _held_layers(layer):
 
 
 def direct_sublayers(layer):
-    """Returns the layers that `layer` holds itself, also in lists and dicts; no input layers.
-
-    A Sequential model has an input layer once it is built.
-    """
+    """Returns the layers that `layer` holds itself, also in lists and dicts; no input layers."""
     if KERAS_3:
         found = _held_layers(layer)
     else:
@@ -298,14 +287,9 @@ def layers_unlike_configs(model):
 
 
 def check_made_by_configs(model, done):
-    """Rejects a model that Keras cannot make again from its configuration.
+    """Rejects a model or layer that Keras cannot make again from its configuration.
 
-    Args:
-        model: Model or layer.
-        done: What was to be done with it: "saved", for one.
-
-    Raises:
-        ValueError: naming the first layer that holds others than its configuration makes.
+    `done` is what was to be done with it: "saved", for one.
     """
     for layer in layers_unlike_configs(model):
         raise ValueError(
@@ -388,16 +372,10 @@ def is_always_called_in_training(layer):
 
 
 def _nodes_before(node, known):
-    """Returns the nodes that a node is computed from, itself included.
+    """Returns the nodes that a node is computed from, itself included, a dict by their ids.
 
-    Without recursion, which long graphs would exhaust.
-
-    Args:
-        node: Node of a graph of layers.
-        known: Dict that keeps what was found, for the next call; empty at first.
-
-    Returns:
-        Dict from ids to nodes.
+    Without recursion, which long graphs would exhaust. `known` is a dict, empty at first, that
+    keeps what was found for the next call.
     """
     waiting = [node]
     while waiting:
@@ -430,13 +408,8 @@ def residual_additions(model):
     """Returns the `Add` layers of a functional model that add a path to one that goes around it.
 
     One of the inputs is computed from another (the skip path is the identity), or both from the
-    output of a layer before (it has a projection); the inputs of the model do not count there.
-
-    Args:
-        model: A functional model, or a Sequential one, which has none.
-
-    Returns:
-        List of pairs (layer, why it cannot be followed by a normalisation, or "").
+    output of a layer before (it has a projection); the inputs of the model do not count there. A
+    list of pairs (layer, why it cannot be followed by a normalisation, or "").
     """
     before, found = {}, []
     for layer in model.layers:
@@ -478,16 +451,11 @@ def _meet(sources, before):
 def cut_in_two(model, is_above):
     """Cuts a model where as much as possible lies below the cut, seen from the outputs.
 
-    The two share their layers with the model: `above(below(x))` is `model(x)`. A model that is a
-    layer of this one is cut too, where the cut lies in it. A layer with weights is on one side.
-
-    Args:
-        model: A Sequential or functional model with one input and one output, built.
-        is_above: Function from a layer to whether it must lie above the cut.
-
-    Returns:
-        Pair of models (below, above); None if no single tensor but the input has all these layers
-        above it.
+    The model is built, Sequential or functional, and has one input and one output; `is_above` says
+    of a layer whether it must lie above the cut. Returns (below, above), which share their layers
+    with the model: `above(below(x))` is `model(x)`. A model that is a layer of this one is cut too,
+    where the cut lies in it. A layer with weights is on one side. None if no single tensor but the
+    input has all these layers above it.
     """
     end = _node_of(model.outputs[0])
     known = {}

@@ -62,14 +62,7 @@ def _from_either_config(owner):
 
 
 def check_keras_of_file(path):
-    """Rejects a `.keras` file that a later Keras wrote; Keras 3 loads those of Keras 2.
-
-    Args:
-        path: Of any file or folder.
-
-    Raises:
-        ValueError: naming both versions.
-    """
+    """Rejects a `.keras` file that a later Keras wrote; any other file or folder will do."""
     try:
         with zipfile.ZipFile(path) as archive:
             version = json.loads(archive.read("metadata.json"))["keras_version"]
@@ -122,8 +115,7 @@ def _kept(model):
 class UnsavedModel(keras.Model):
     """Rejects `keras.models.save_model` and `tf.saved_model.save`, which write the metrics too.
 
-    Attributes:
-        how_to_save: What the error says, an "Expected ... got ..." of the class derived from this.
+    The error says `how_to_save`, an "Expected ... got ..." of the class derived from this.
     """
 
     how_to_save = "This model cannot be saved."

@@ -155,10 +155,7 @@ def steps_per_execution(model):
 def exchanged_steps_per_execution(model, count):
     """Context in which the training function of a compiled model runs `count` steps a call.
 
-    Args:
-        model: A compiled `keras.Model`.
-        count: Whole number >= 1; other than `steps_per_execution(model)` only where the model was
-            compiled with more than one.
+    Another number than `steps_per_execution(model)` needs a model compiled with more than one.
     """
     asked = steps_per_execution(model)
     if count == asked:
@@ -176,12 +173,8 @@ def make_metric_variables(model, predictions, targets):
     """Makes the variables of a compiled model's metrics, unless they are made.
 
     Made within the first trace of the training step, they would have it traced a second time.
-
-    Args:
-        model: A compiled `keras.Model`.
-        predictions: Its output, a symbolic tensor, or a structure of several.
-        targets: `tf.TensorSpec` of the targets, or a structure of them. With Keras 2, for several
-            outputs or targets this does nothing: only Keras knows how it matches them.
+    `predictions` are symbolic, `targets` `tf.TensorSpec`s, each one or a structure. With Keras 2,
+    for several outputs or targets this does nothing: only Keras knows how it matches them.
     """
     if KERAS_3:
         _make_metrics_of_specs(model, targets, predictions)
@@ -211,14 +204,8 @@ def _make_metrics_of_specs(model, targets, predictions):
 def loss_means(model, targets, predictions):
     """Returns the mean of a compiled model's loss, and those of each output if there are several.
 
-    Args:
-        model: A compiled `keras.Model`.
-        targets: Structure of targets.
-        predictions: Structure of its outputs.
-
-    Returns:
-        A `keras.metrics.Mean` and a list of them, for the outputs that have a loss, in the order in
-        which `tf.nest` flattens them; empty for a single output.
+    These are a list of `keras.metrics.Mean`s, for the outputs that have a loss, in the order in
+    which `tf.nest` flattens them; empty for a single output.
     """
     if KERAS_3:
         _make_metrics_of_specs(model, targets, predictions)
@@ -256,13 +243,7 @@ def update_compiled_metrics(model, y, predictions, sample_weight):
 
 
 def apply_gradients(optimizer, gradients, variables):
-    """Makes a step of an optimizer.
-
-    Args:
-        optimizer: A Keras optimizer.
-        gradients: List of tensors, one for each of `variables`; None for one that is left.
-        variables: Trainable variables of a model as Keras has them.
-    """
+    """Makes a step of an optimizer; `gradients` has None for variables that are left."""
     pairs = [
         (None if g is None else tf.cast(g, v.dtype), v)
         for g, v in zip(gradients, variables, strict=True)
@@ -280,14 +261,10 @@ if not KERAS_3:
 
 
 def make_optimizer_variables(optimizer, variables):
-    """Makes what an optimizer keeps of each variable, unless it has been made.
+    """Makes what an optimizer keeps of each of all variables that it will update, if it has not.
 
     Keras would do so within the first trace of the training step. TensorFlow traces a function
     again that made variables, and the step takes longer to trace than any other.
-
-    Args:
-        optimizer: A Keras optimizer, a legacy one included.
-        variables: All that it will update.
     """
     if KERAS_3:
         if not optimizer.built:
@@ -305,12 +282,10 @@ def make_optimizer_variables(optimizer, variables):
 def optimizer_variables(optimizer):
     """Returns the list of all variables that an optimizer keeps, without those of `rate_variables`.
 
-    First those that it lists, by a method of legacy optimizers, of the others by a list that can
-    also be called. Then those that it lists nowhere, such as Nadam's `_u_product`, by the names of
-    the attributes that they are found in: of the optimizer, and of the optimizers that it holds.
-
-    Args:
-        optimizer: A Keras optimizer whose variables are made.
+    They have to be made. First those that it lists, by a method of legacy optimizers, of the others
+    by a list that can also be called. Then those that it lists nowhere, such as Nadam's
+    `_u_product`, by the names of the attributes that they are found in: of the optimizer, and of
+    the optimizers that it holds.
     """
     listed = optimizer.variables if KERAS_3 else optimizer.variables()
     others = {id(v) for v in rate_variables(optimizer)}
@@ -342,9 +317,6 @@ def next_learning_rate(optimizer):
 
     That of a schedule is a function of the number of updates made. The public `learning_rate` gives
     the one of the update before.
-
-    Args:
-        optimizer: A Keras optimizer, a legacy one included.
     """
     if hasattr(optimizer, "_decayed_lr"):
         return float(optimizer._decayed_lr(tf.float32))
@@ -412,13 +384,9 @@ def _held(value, seen=None):
 
 
 def keep_whole(oracle, write):
-    """Lets an oracle write its files whole or not at all.
+    """Lets an oracle write its files whole or not at all, by `write(path, text)`.
 
     Keras Tuner empties a file before it fills it: killed in between, it cannot be resumed.
-
-    Args:
-        oracle: `keras_tuner.Oracle`.
-        write: Function of a path and a text that writes a file whole or not at all.
     """
 
     def save():

@@ -41,12 +41,7 @@ else:
 
 
 def raw(value):
-    """Returns the `tf.Variable` of a Keras variable; of a list or tuple of them, a list.
-
-    Args:
-        value: A variable of Keras or TensorFlow; or a list or tuple of them. What else there is, is
-            returned as it is.
-    """
+    """Returns the `tf.Variable` of a Keras variable, a list for a list or tuple; else the value."""
     if isinstance(value, (list, tuple)):
         return [raw(each) for each in value]
     return value._value if KERAS_3 and isinstance(value, _Variable) else value
@@ -73,9 +68,8 @@ def is_variable(value):
 def trainable_variables(model):
     """Returns the trainable variables of a model as `tf.Variable`s, a list in Keras' order.
 
-    Raises:
-        ValueError: for one of Keras 3 that was made as not trainable and switched on later. What
-            reads it is not on the tapes of TensorFlow, by which its readers are known.
+    Rejects one of Keras 3 that was made as not trainable and switched on later. What reads it is
+    not on the tapes of TensorFlow, by which its readers are known.
     """
     found = raw(list(model.trainable_variables))
     for variable in found:

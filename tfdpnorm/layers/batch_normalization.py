@@ -281,13 +281,7 @@ class NoisedBatchNormalization(keras.layers.Layer):
 
 
 class _RecordedRowMoments(NamedTuple):
-    """The moments of each row in one call of one layer. **Not private.**
-
-    Attributes:
-        layer: The `NoisedBatchNormalization`.
-        mean: [rows, channels], see `NoisedBatchNormalization.row_moments`.
-        second_moment: [rows, channels], see `NoisedBatchNormalization.row_moments`.
-    """
+    """The `row_moments` of one call of one layer, [rows, channels] each. **Not private.**"""
 
     layer: Any
     mean: tf.Tensor

@@ -31,11 +31,5 @@ def new_generator(seed):
 
 
 def normal_numbers(generator, shape, dtype):
-    """Returns numbers from N(0, 1), drawn in float32, or in float64 for that.
-
-    Args:
-        generator: `tf.random.Generator`.
-        shape: Shape, or a tensor that holds one.
-        dtype: Of the result.
-    """
+    """Returns numbers from N(0, 1) of a dtype, drawn in float32, or in float64 for that."""
     return tf.cast(generator.normal(shape, dtype=at_least_float32(dtype)), dtype)

@@ -178,14 +178,6 @@ def called_with_public_moments(model: keras.Model, x: Any, training: bool | None
     Such a layer inside TimeDistributed has its moments over all steps, as the rule that trains it
     has. Keras would run it step after step where the number of rows is known, or for a layer that
     is not its own, and once more for the mask.
-
-    Args:
-        model: A Keras model.
-        x: Structure of [rows, ...].
-        training: Whether this is a call of training: a bool or None.
-
-    Returns:
-        The outputs of the model.
     """
     with contextlib.ExitStack() as stack:
         for layer in sublayers(model):

@@ -31,13 +31,10 @@ if TYPE_CHECKING:
 
 
 class RecordedMoments(NamedTuple):
-    """Moments that one call of one layer computed in the public stream.
+    """Moments that one call of one layer computed in the public stream, from so many `rows`.
 
-    Attributes:
-        layer: The `PublicBatchNormalization` that computed them.
-        mean: [channels], float32 (float64 in a float64 layer).
-        variance: [channels], of the dtype of `mean`, biased (divided by the number of values).
-        rows: Scalar, how many public rows they come from.
+    Mean and variance are [channels], float32 (float64 in a float64 layer); the variance is biased
+    (divided by the number of values).
     """
 
     layer: Any

@@ -8,18 +8,11 @@ from tfdpnorm.layers.public_statistics import PublicStatistics, pull_back, recor
 
 
 def pulled_back_powers(model, public_rows, variables, draws, rng):
-    """Pulls back standard normal noise of all gammas and betas.
+    """Pulls back standard normal noise of all gammas and betas to `variables`.
 
-    Args:
-        model: Keras model with layers that have public moments.
-        public_rows: [M, ...] public rows, a structure of tensors; nothing else is looked at.
-        variables: The `tf.Variable`s to pull back to, a list.
-        draws: How many draws are averaged.
-        rng: `np.random.Generator`.
-
-    Returns:
-        The pair of the mean over draws of the squared norm that reaches each of the variables, an
-        array [variables], and the `PublicStatistics` of the rows.
+    Nothing but the public rows, a structure of [M, ...], is looked at. Returns the mean over so
+    many draws of the squared norm that reaches each of the variables, an array [variables], and the
+    `PublicStatistics` of the rows.
     """
     statistics = PublicStatistics()
     with tf.GradientTape(persistent=True, watch_accessed_variables=False) as tape:

@@ -66,11 +66,9 @@ def with_variational_dropout(model: keras.Model, **options: Any) -> keras.Model:
 
 
 class Sparsity(NamedTuple):
-    """How many weights have so much noise that they carry nothing.
+    """How many weights have noise, biases not counted, and how many of them carry nothing.
 
-    Attributes:
-        weights: Number of weights with noise, biases not counted.
-        sparse: How many of them have log alpha > the threshold.
+    These are the `sparse` ones, with log alpha > the threshold.
     """
 
     weights: int

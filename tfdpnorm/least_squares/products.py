@@ -32,14 +32,11 @@ _SINGLE = 16  # of roundings that a number goes through besides those of its blo
 
 
 class Coding(NamedTuple):
-    """How labels become targets with a bound.
+    """How labels become targets t of `outputs` entries with a `bound`, b, on |t|.
 
-    Attributes:
-        num_classes: K, for labels that are whole numbers in [0, K): t is one-hot minus 1 / K in
-            each class. That changes no difference between scores, and makes t shorter. None for
-            labels that are targets.
-        outputs: Entries of a target.
-        bound: b, the largest |t|; longer targets are scaled down to it.
+    `num_classes` is K for labels that are whole numbers in [0, K): t is one-hot minus 1 / K in each
+    class. That changes no difference between scores, and makes t shorter. It is None for labels
+    that are targets; longer ones are scaled down to b.
     """
 
     num_classes: int | None
@@ -64,14 +61,8 @@ class Coding(NamedTuple):
 def clipped(rows, norm, over=None):
     """Returns rows scaled down to a norm where they are longer, and which of them are finite.
 
-    Args:
-        rows: [n, d], numbers.
-        norm: The largest norm, > 0.
-        over: What rows are divided by besides; None for `norm`, so that they have norms of at
-            most 1.
-
-    Returns:
-        Pair: float64 [n, d], where rows with a norm that is not finite are zeros, and bool [n].
+    Rows are [n, d], the results float64 [n, d] and bool [n]. Rows with a norm that is not finite
+    become zeros. All are divided by `over`, or for None by `norm`, which leaves norms of at most 1.
     """
     rows = np.asarray(rows, np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -84,18 +75,10 @@ def clipped(rows, norm, over=None):
 
 
 class Products:
-    """Sums of v over examples, and back.
+    """Sums of v over examples with d `features`, and back.
 
-    Args:
-        features: d, the number of features.
-        coding: `Coding`.
-        l2_norm_clip: C: rows of features longer than that are scaled down to it, and all are
-            divided by it.
-        gram_share: s, the share of the privacy loss that X'X takes.
-
-    Attributes:
-        features: d.
-        gram_share: s.
+    Rows of features longer than C = `l2_norm_clip` are scaled down to it, and all are divided by
+    it. `gram_share` is s, the share of the privacy loss that X'X takes.
     """
 
     def __init__(self, features, coding, l2_norm_clip, gram_share):
@@ -109,16 +92,10 @@ class Products:
     def total(self, features, labels, weights):
         """Returns the sum of weights times v, float64 [d (d + 1) / 2 + d outputs]. **Not private.**
 
-        Blocks of rows are added up by Kahan's method, so that the rounding of the sum does not grow
-        with their number.
-
-        Args:
-            features: [M, d]. A row that is not finite, or without a valid label, adds nothing.
-            labels: [M] or [M, outputs].
-            weights: float64 [M], 0 <= weight <= 1.
-
-        Returns:
-            Pair: the sum, and whether every row has added something, a bool.
+        Features are [M, d], labels [M] or [M, outputs], weights, in [0, 1], [M]. A row that is not
+        finite, or without a valid label, adds nothing; the second result says whether every row has
+        added something. Blocks of rows are added up by Kahan's method, so that the rounding of the
+        sum does not grow with their number.
         """
         total = np.zeros(len(self._double) + self.features * self._coding.outputs)
         lost = np.zeros_like(total)
@@ -156,11 +133,7 @@ class Products:
         return stddev / math.sqrt(2) / self._of_gram
 
     def rounding(self, num_examples):
-        """Returns how much more than 1 an example can move the computed sum; see docs/one_release.
-
-        Args:
-            num_examples: N.
-        """
+        """Returns how much more than 1 an example can move the sum of N; see docs/one_release."""
         most = (_BLOCK + _SINGLE) * _UNIT
         of_sum = most / (1 - most)
         of_row = 2 * (self.features + self._coding.outputs + _SINGLE) * _UNIT
@@ -168,15 +141,10 @@ class Products:
 
 
 def row_weights(count, person=None, most_per_person=None):
-    """Returns the number of examples and the weight of each row.
+    """Returns the number of examples N and the weight of each of `count` rows, float64 [M].
 
-    Args:
-        count: M, the number of rows.
-        person: [M], whose each row is; None where each row is an example.
-        most_per_person: k: the first k rows of a person are read, in the order of the data.
-
-    Returns:
-        Pair (N, float64 [M]): 1 for each row, or 1 / r for the r rows that are read of a person.
+    That is 1, or with persons (`person` says whose each row is, [M]) 1 / r for the r rows that are
+    read of one: the first `most_per_person`, in the order of the data.
     """
     if person is None:
         return count, np.ones(count)

@@ -287,13 +287,10 @@ def _checked_data(features, labels, num_classes, target_norm_clip):
             "Give both in the same order."
         )
     if is_of_classes:
-        return features, labels, Coding.of_classes(_whole_classes(num_classes))
+        count = arguments.integer("num_classes", num_classes, at_least=2, wrong_type=ValueError)
+        return features, labels, Coding.of_classes(count)
     bound = arguments.within("target_norm_clip", target_norm_clip, _SHORTEST_CLIP, 1e100)
     return features, labels, Coding(None, int(np.prod(labels.shape[1:])), bound)
-
-
-def _whole_classes(num_classes):
-    return arguments.integer("num_classes", num_classes, at_least=2, wrong_type=ValueError)
 
 
 def _checked_settings(l2_norm_clip, gram_share, ridge):

@@ -10,18 +10,10 @@ import numpy as np
 def solved(gram, cross, gram_noise, ridge):
     """Returns the kernel (A + lambda I)^-1 B, with A the noisy X'X without negative eigenvalues.
 
-    The eigenvalues of a symmetric matrix of noise, of standard deviation tau off its diagonal, end
-    at about 2 tau sqrt(d) (Wigner's semicircle): what is below it in A is hardly known. lambda is
-    `ridge` times that.
-
-    Args:
-        gram: A, float64 [d, d], symmetric.
-        cross: B, float64 [d, outputs].
-        gram_noise: tau >= 0, known because the noise is.
-        ridge: Factor on the spectral edge of the noise, > 0.
-
-    Returns:
-        float64 [d, outputs]. Without noise, the solution of least norm.
+    The eigenvalues of a symmetric matrix of noise, of standard deviation tau = `gram_noise` off its
+    diagonal, end at about 2 tau sqrt(d) (Wigner's semicircle): what is below it in A is hardly
+    known. lambda is `ridge` times that. A is float64 [d, d], symmetric, and B [d, outputs]. Without
+    noise, it is the solution of least norm.
     """
     values, vectors = np.linalg.eigh(gram)
     edge = 2 * gram_noise * math.sqrt(len(gram))

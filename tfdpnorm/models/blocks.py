@@ -18,19 +18,7 @@ def convolution(
     strides=1,
     kernel_initializer="glorot_uniform",
 ):
-    """A convolution, its normalisation, then its activation: [rows, height, width, filters].
-
-    Args:
-        x: [rows, height, width, channels].
-        filters: Number of output channels.
-        size: Height and width of the filters.
-        name: Name of the convolution.
-        normalize: A `Normalizer`.
-        activation: Name of a Keras activation, or None.
-        padding: "same" or "valid".
-        strides: Steps of the filters, a number.
-        kernel_initializer: Name of a Keras initializer.
-    """
+    """A convolution, its normalisation by a `Normalizer`, then its activation, if it has one."""
     x = keras.layers.Conv2D(
         filters,
         size,
@@ -52,20 +40,10 @@ def dense_layers(
     kernel_initializer="glorot_uniform",
     dropped=None,
 ):
-    """Dense layers "dense1", "dense2", ..., each normalised and activated, then the logits.
+    """Dense layers "dense1", "dense2", ..., each normalised and activated, then float32 logits.
 
-    Args:
-        x: [rows, ...]; more than one dimension is flattened.
-        hidden_units: Units of each layer before the logits.
-        num_classes: Number of logits.
-        normalize: A `Normalizer`.
-        activation: Name of a Keras activation.
-        kernel_initializer: Name of a Keras initializer.
-        dropped: Function from the inputs of a layer and its name to these with dropout; None
-            without dropout.
-
-    Returns:
-        float32 logits [rows, num_classes].
+    x, [rows, ...], is flattened. `dropped` gives for the inputs of a layer and its name these with
+    dropout; None without dropout.
     """
     if len(x.shape) > 2:
         x = keras.layers.Flatten(name="flatten")(x)
@@ -89,17 +67,10 @@ def dense_layers(
 
 
 def logits_at_length_1(x, num_classes, normalize):
-    """Logits of features that are brought to length 1; their kernel begins at 0, without a bias.
+    """float32 logits of features, [rows, features], that are brought to length 1.
 
-    No gradient of the cross-entropy by the kernel is longer than sqrt(2).
-
-    Args:
-        x: [rows, features].
-        num_classes: Number of logits.
-        normalize: A `Normalizer`.
-
-    Returns:
-        float32 logits [rows, num_classes].
+    Their kernel begins at 0, without a bias. No gradient of the cross-entropy with respect to it is
+    longer than sqrt(2).
     """
     x = keras.layers.UnitNormalization(name="length1")(x)
     x = keras.layers.Dense(num_classes, use_bias=False, kernel_initializer="zeros", name=LOGITS)(x)
@@ -118,13 +89,8 @@ def _activated(x, name, activation):
 class SinusoidalPositions(keras.layers.Layer):
     """Adds its position to each word vector: sin and cos of position / 10000^(2i / width).
 
-    It trains nothing, so that positions cost neither clipping norm nor noise.
-
-    Call arguments:
-        inputs: [rows, words, width], width even.
-
-    Reference:
-        Vaswani et al. (2017), Section 3.5.
+    It trains nothing, so that positions cost neither clipping norm nor noise. Inputs are [rows,
+    words, width], width even. Vaswani et al. (2017), Section 3.5.
     """
 
     def build(self, input_shape):

@@ -36,11 +36,6 @@ def mlp(
     795,010 parameters with the defaults, the network of Ermis and Cemgil (2017), Section 5.
 
     Args:
-        x: Rows.
-        normalize: `Normalizer`.
-        num_classes: Number of logits.
-        hidden_units: Units of each layer before the logits.
-        activation: Name of a Keras activation.
         dropout: Noise that multiplies the inputs of each layer in training (their equation 7):
             "none"; "binary", 0 with probability p and else 1 / (1 - p); "gaussian", N(1, p / (1 -
             p)).
@@ -61,10 +56,8 @@ def mlp(
 def lenet_300_100(x, normalize, num_classes, activation="relu"):
     """LeNet-300-100: dense layers of 300 and 100 units, each normalised and activated, the logits.
 
-    266,610 parameters with norm="none" and ten classes.
-
-    Reference:
-        Davody et al. (2020), Tables 1 and 2; LeCun et al. (1998).
+    266,610 parameters with norm="none" and ten classes. Davody et al. (2020), Tables 1 and 2; LeCun
+    et al. (1998).
     """
     return dense_layers(x, (300, 100), num_classes, normalize, activation)
 
@@ -84,18 +77,10 @@ def lenet5(
     """LeNet-5: convolutions of 6 and 16 channels (5x5), dense layers of 120, 84, `num_classes`.
 
     The first convolution pads, so that a 28x28 image gives 28x28 positions; each convolution is
-    followed by 2x2 pooling. Normalisation comes between a layer and its activation. 61,706
-    parameters with norm="none" and ten classes.
-
-    Args:
-        x: Images.
-        normalize: `Normalizer`.
-        num_classes: Number of logits.
-        activation: Name of a Keras activation.
-        pooling: "max" or "average".
-        kernel_initializer: Name of a Keras initializer, for all kernels. The scale of kernels that
-            a normalisation follows does not change the outputs; the same noise turns larger ones
-            less.
+    followed by 2x2 `pooling`, "max" or "average". Normalisation comes between a layer and its
+    activation. `kernel_initializer` is for all kernels. The scale of kernels that a normalisation
+    follows does not change the outputs; the same noise turns larger ones less. 61,706 parameters
+    with norm="none" and ten classes.
 
     Reference:
         Davody et al. (2020), Table 1; LeCun et al. (1998).
@@ -289,16 +274,11 @@ def resnet9(x, normalize, num_classes, scale_norm=False, order="conv_norm_act", 
 
     conv 64; conv 128 and pool; residual [128, 128]; conv 256 and pool; conv 256 and pool; residual
     [256, 256]; max-pooled to 2x2 from whatever size; dense. Convolutions are 3x3 without bias, each
-    followed by the normalisation and Mish. Odd sizes lose a row or column when they are halved.
-    2,447,946 parameters with norm="group" and ten classes, 768 more with `scale_norm`.
-
-    Args:
-        x: Images.
-        normalize: `Normalizer`.
-        num_classes: Number of logits.
-        scale_norm: Whether `ScaleNorm` follows each residual addition.
-        order: "conv_norm_act" as in the authors' code, or "conv_act_norm" as in the paper's text.
-        width: Channels of the first convolution; those of the others are in proportion.
+    followed by the normalisation and Mish: `order` is "conv_norm_act" as in the authors' code, or
+    "conv_act_norm" as in the paper's text. `width` is the channels of the first; those of the
+    others are in proportion. Odd sizes lose a row or column when they are halved. `scale_norm` says
+    whether `ScaleNorm` follows each residual addition. 2,447,946 parameters with norm="group" and
+    ten classes, 768 more with `scale_norm`.
 
     Reference:
         Klause et al. (2022), Figure 1 and Appendix C.
@@ -418,22 +398,12 @@ def bilstm(
 ):
     """Word embedding, bidirectional LSTM, one dense layer ("BiLSTM-DL").
 
-    The paper gives no sizes; these are ours. The normalisation follows the LSTM's last outputs; the
-    paper does not say whether one follows the embedding, too.
-
-    Args:
-        x: int32 token ids [rows, words]; 0 is padding.
-        normalize: `Normalizer`; the paper has "none" and "layer".
-        num_classes: Number of logits.
-        vocabulary_size: Number of token ids.
-        embedding_dim: Size of a word vector.
-        units: Units of the LSTM in each direction.
-        mask_zero: Whether padding is skipped.
-        normalize_embedding: Whether word vectors are normalised: "layer" normalises each word on
-            its own, "batch" over the words that are not padding, "public_batch" over all positions.
-
-    Raises:
-        ValueError: for norm="group" after a masked embedding, which Keras' layer does not support.
+    The paper gives no sizes; these are ours. The normalisation, "none" or "layer" in the paper,
+    follows the LSTM's last outputs; the paper does not say whether one follows the embedding, too.
+    Inputs are int32 token ids [rows, words]; 0 is padding, which is skipped with `mask_zero`. With
+    `normalize_embedding`, "layer" normalises each word vector on its own, "batch" over the words
+    that are not padding, "public_batch" over all positions; Keras' layer of "group" does not
+    support a masked embedding.
 
     Reference:
         Davody et al. (2020), Tables 4 and 7.
@@ -465,20 +435,12 @@ def transformer(
 ):
     """Word embedding, one pre-norm transformer block, the mean over words, one dense layer.
 
-    The block is x + attention(norm(x)), then x + dense(gelu(dense(norm(x)))). Word vectors start at
-    unit variance, the size of the fixed positions that are added to them. 326,788 parameters with
-    the defaults and four classes.
-
-    Args:
-        x: int32 token ids [rows, words]; 0 is padding.
-        normalize: `Normalizer`. "layer" takes its moments over the units of each word, as in
-            transformers; "group" takes them over all words, padding included.
-        num_classes: Number of logits.
-        vocabulary_size: Number of token ids.
-        width: Size of a word vector; even, and a multiple of `heads`.
-        heads: Number of attention heads, each of width / heads units.
-        hidden_units: Units of the dense layer inside of the block.
-        mask_zero: Whether attention and mean leave padding out.
+    The block is x + attention(norm(x)), then x + dense(gelu(dense(norm(x)))), with a dense layer of
+    `hidden_units`. Word vectors, of an even `width` that `heads` divides, start at unit variance,
+    the size of the fixed positions that are added to them. Inputs are int32 token ids [rows,
+    words]; 0 is padding, which `mask_zero` leaves out of attention and mean. The norm "layer" takes
+    its moments over the units of each word, as in transformers, "group" over all words, padding
+    included. 326,788 parameters with the defaults and four classes.
 
     Reference:
         Vaswani et al. (2017); Xiong et al. (2020), Figure 1b, for the place of the normalisation.

@@ -9,16 +9,9 @@ from tfdpnorm.keras_compat.devices_and_precision import compiled
 
 @keras.utils.register_keras_serializable(package="tfdpnorm")
 def mish(x):
-    """x tanh(softplus(x)), computed in float32 under a half-precision policy.
+    """x tanh(softplus(x)), of the dtype of x, computed in float32 under a half-precision policy.
 
-    Args:
-        x: Any shape, of floats.
-
-    Returns:
-        A tensor of the shape and dtype of x.
-
-    Reference:
-        Misra (2020), "Mish: a self regularized non-monotonic activation function", Equation 1.
+    Misra (2020), "Mish: a self regularized non-monotonic activation function", Equation 1.
     """
     return tf.cast(_mish(widened(x)), x.dtype)
 

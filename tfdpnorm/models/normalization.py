@@ -47,15 +47,7 @@ def check_groups(groups: int) -> None:
 
 
 def _number_of_groups(groups, channels):
-    """How many groups so many channels have: the most that divide both them and `groups`.
-
-    Args:
-        groups: The desired number, a power of two; -1 for one to each channel.
-        channels: The number of channels.
-
-    Raises:
-        ValueError: for another desired number.
-    """
+    """The most groups that divide `channels` and `groups`, a power of two; for -1, `channels`."""
     check_groups(groups)
     return channels if groups == -1 else math.gcd(groups, channels)
 
@@ -128,17 +120,12 @@ class Normalizer:
     """The normalisation of one network: call it on a layer's output to add what follows.
 
     Args:
-        norm: One of `NORMS`.
         placement: After which trainable layers it stands; without effect on norm="none". "hidden":
             each but the last, the logits. "all": the logits too, the networks with prefix "BN-" or
             "LN-" of the paper. "mod": as "hidden", but for `last_hidden`, the paper's "-mod".
         last_hidden: Name of the last trainable layer before the logits.
-        groups: For "group": the desired number of groups.
-        statistics: For "public_batch".
-        statistics_gradient: For "public_batch".
 
-    Raises:
-        ValueError: for an unknown norm or placement.
+    The other arguments are those of `normalization_layer`.
 
     Reference:
         Davody et al. (2020), Section 2.
@@ -181,11 +168,9 @@ class Normalizer:
     def __call__(self, x, name, each_position=False):
         """Returns x, normalised by a new layer `{name}_norm` if a normalisation follows `name`.
 
-        Args:
-            x: [rows, ..., channels], the output of the layer `name`.
-            name: Name of that layer.
-            each_position: Whether norm="layer" takes its moments over the channels of each position
-                (each word) instead of all units of an example.
+        x, [rows, ..., channels], is the output of the layer `name`. With `each_position`,
+        norm="layer" takes its moments over the channels of each position (each word) instead of all
+        units of an example.
         """
         if not self.follows(name):
             return x
@@ -203,14 +188,10 @@ class Normalizer:
         return layer(x)
 
     def added(self, path, skip, name, scale_norm):
-        """Returns the sum of both paths of the residual block `name`, normalised or not.
+        """Returns the sum of both paths, [rows, ..., channels], of the residual block `name`.
 
-        Args:
-            path: [rows, ..., channels].
-            skip: [rows, ..., channels].
-            name: Name of the block.
-            scale_norm: Whether `ScaleNorm` makes the sum, of the kind of the network: "layer" is
-                one group, and for a network with "none" or "noised_batch" it is "group".
+        With `scale_norm`, `ScaleNorm` makes the sum, of the kind of the network: "layer" is one
+        group, and for a network with "none" or "noised_batch" it is "group".
         """
         if not scale_norm:
             return keras.layers.Add(name=f"{name}_add")([path, skip])

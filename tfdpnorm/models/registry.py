@@ -49,17 +49,15 @@ def family(
     That is a function `(x, normalize, num_classes, ...) -> logits`, with x [rows, *input_shape] and
     normalize a `Normalizer`. Its further arguments are options of the model. One that is called
     `part` is one of `PARTS`: "features" gives float32 [rows, units] instead, "head" takes that. A
-    layer has the same name in the whole network as in its part, so that weights can be copied
-    layer by layer; then head(features(x)) is whole(x).
+    layer has the same name in the whole network as in its part, so that weights can be copied layer
+    by layer; then head(features(x)) is whole(x).
 
     Args:
-        name: Name for `build`.
-        input_shape: Default shape of one example.
+        input_shape, groups: Defaults of these options.
         dtype: Of the inputs; None for floats.
         smallest: Of an image: the least height and width.
         last_hidden: Name of the last trainable layer before the logits, or a function from the
             options to it. None: the model does not have the option `norm_placement`.
-        groups: Default of the option.
         called: Function from the options to the name of the model; None for `name`.
     """
 

@@ -14,16 +14,11 @@ PUBLIC_MOMENTS = {
 def standardized(x, dataset):
     """Images [batch, height, width, 3] with pixels in [0, 1], standardised by channel.
 
+    With `dataset` None, they are returned as they are.
+
     Privacy:
         The constants are those of a public data set, so that no private example is counted in them.
         Klause et al. take those of CIFAR-10 itself.
-
-    Args:
-        x: A symbolic Keras tensor of images.
-        dataset: One of `PUBLIC_MOMENTS`; None returns the images as they are.
-
-    Raises:
-        ValueError: for an unknown data set, or images without three channels.
     """
     if dataset is None:
         return x

@@ -15,8 +15,7 @@ from tfdpnorm.noise.words import OpenSSLWords, PhiloxWords
 def generator_of(generator, insecure_seed):
     """Returns the one of `GENERATORS` that is used; for None "openssl", or "philox" with a seed.
 
-    Raises:
-        ValueError: for another name, and for a seed with "openssl", which takes none.
+    A seed with "openssl", which takes none, is rejected.
     """
     if generator is None:
         return "openssl" if insecure_seed is None else "philox"
@@ -76,15 +75,10 @@ class GaussianNoise:
         return self.update_count.assign_add(1, read_value=True) - 1
 
     def noised(self, sums, stddev, update):
-        """Returns sums with independent Gaussian noise, on a grid (`noised_on_grid`).
+        """Returns sums, a list, with independent Gaussian noise, on a grid (`noised_on_grid`).
 
-        Args:
-            sums: List of float32 or float64 tensors.
-            stddev: Standard deviation of every coordinate, a float > 0.
-            update: Scalar int64 that `next_number` returned, used for nothing else.
-
-        Returns:
-            List of tensors like `sums`.
+        `stddev` > 0 is that of every coordinate; `update` is a number that `next_number` returned,
+        used for nothing else.
         """
         update = tf.cast(update, tf.int64)
         released = [None] * len(sums)

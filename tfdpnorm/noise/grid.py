@@ -38,15 +38,11 @@ def noised_on_grid(sums, stddev, words, further, *, all_in_float64=False):
 
     Args:
         sums: [2 m], float32 or float64; number i and number m + i make a pair.
-        stddev: Standard deviation of the noise, a float > 0.
         words: [2, m], int32: random words for radii and angles of pairs of normal numbers.
         further: Function from indices of pairs, int64 [a], to further random words for them, int32
             [`FURTHER_WORDS`, a], independent of `words`.
         all_in_float64: Compute all numbers in float64, as XLA needs, which has no sizes that depend
             on values.
-
-    Returns:
-        [2 m], like `sums`.
     """
     pairs = words.shape[1]
     table = tf.reshape(sums, [2, pairs])
@@ -83,19 +79,11 @@ def _filtered(sums, stddev, words):
 
 
 def _exactly_noised(sums, stddev, words, further):
-    """Returns the multiples of D next to S + noise, computed in float64.
+    """Returns the multiples of D next to S + noise, [2, a], computed in float64.
 
-    The uniform number of a radius has 160 bits and full relative precision at both ends, so that
-    radii reach 14.9 and the smallest are as precise as any.
-
-    Args:
-        sums: [2, a].
-        stddev: As in `noised_on_grid`.
-        words: [2, a], int32.
-        further: [`FURTHER_WORDS`, a], int32.
-
-    Returns:
-        [2, a], float64.
+    `sums` and `words` are [2, a], `further` is [`FURTHER_WORDS`, a]. The uniform number of a radius
+    has 160 bits and full relative precision at both ends, so that radii reach 14.9 and the smallest
+    are as precise as any.
     """
     width = grid_width(stddev)
     first, second = float64_normals(words, further)
@@ -106,15 +94,10 @@ def _exactly_noised(sums, stddev, words, further):
 
 
 def float64_normals(words, further):
-    """Pairs of normal numbers, by Box and Muller's transform in float64.
+    """Pairs of normal numbers, float64 [a] each, by Box and Muller's transform.
 
-    Args:
-        words: [2, a], int32.
-        further: [`FURTHER_WORDS`, a], int32: the bits that come after those of the first word (4)
-            and of the second (2).
-
-    Returns:
-        Pair of [a], float64. Their error is at most 2^-48 times the radius.
+    `words` are int32 [2, a]; `further`, [`FURTHER_WORDS`, a], are the bits that come after those of
+    the first word (4) and of the second (2). The error is at most 2^-48 times the radius.
     """
     radius_word, angle_word = tf.unstack(tf.cast(words, tf.float64))
     # The first word is w or -w - 1 for a whole w in [0, 2^31): the uniform number is in
@@ -131,12 +114,7 @@ def float64_normals(words, further):
 def float32_normals(words, scale=1.0):
     """Pairs of normal numbers times `scale`, from 64 bits, in float32.
 
-    Args:
-        words: [2, m], int32.
-        scale: A float > 0.
-
-    Returns:
-        Triple of [m], float32: both numbers, and their radii times `scale`.
+    `words` are int32 [2, m]. Returns both numbers, and their radii times `scale`, [m] each.
     """
     radius_word, angle_word = (tf.cast(word, tf.float32) for word in tf.unstack(words))
     # The word stands for |word + V| 2^-31 with V uniform in [0, 1), which is left out here.

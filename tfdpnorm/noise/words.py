@@ -36,9 +36,8 @@ class OpenSSLWords:
 class PhiloxWords:
     """Words of Philox, Salmon et al. (2011): no cryptographic generator.
 
-    Args:
-        secret: Bytes.
-        purposes: Collection of names, bytes: streams that have nothing to do with each other.
+    `secret` and `purposes` are bytes, the latter names of streams that have nothing to do with each
+    other.
     """
 
     def __init__(self, secret, purposes):
@@ -53,12 +52,9 @@ class PhiloxWords:
         }
 
     def __call__(self, purpose, place, shape):
-        """Returns random int32 words.
+        """Returns random int32 words for one of the purposes.
 
-        Args:
-            purpose: One of those given.
-            place: [2], int64: never the same for what is to be independent.
-            shape: Shape of the result.
+        `place`, int64 [2], is never the same for what is to be independent.
         """
         return tf.random.stateless_uniform(
             shape,

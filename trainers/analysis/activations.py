@@ -17,13 +17,9 @@ if TYPE_CHECKING:
 
 
 class Moments(NamedTuple):
-    """The distribution of the numbers of an activation.
+    """The distribution of the numbers of an activation: how many each bin holds, [bins].
 
-    Attributes:
-        counts: [bins], how many numbers each bin holds.
-        edges: [bins + 1].
-        mean: Of all numbers.
-        stddev: Of all numbers.
+    `edges` are those of the bins, [bins + 1]; `mean` and `stddev` are of all numbers.
     """
 
     counts: np.ndarray
@@ -35,10 +31,8 @@ class Moments(NamedTuple):
 class BlockActivations(NamedTuple):
     """`Moments` of V_R, V_F and V_A in the terms of Klause et al. (2022), Figure 1.
 
-    Attributes:
-        residual: V_R, the residual (skip) path.
-        convolutional: V_F, the path of the convolutions.
-        output: V_A, their sum, after `ScaleNorm` where the block has it.
+    These are the residual (skip) path, the path of the convolutions, and their sum, after
+    `ScaleNorm` where the block has it.
     """
 
     residual: Moments
@@ -47,16 +41,10 @@ class BlockActivations(NamedTuple):
 
 
 def residual_additions(model: keras.Model) -> list[keras.layers.Layer]:
-    """The layers that add up the two paths of a residual block, in the model's order.
+    """The layers that add up the two paths of a residual block, in the order of a functional model.
 
     Blocks of a model inside the model are not found: give that model. A layer that is called more
     than once is left out, since its inputs are not those of one block.
-
-    Args:
-        model: A functional Keras model.
-
-    Returns:
-        List of `Add` and `ScaleNorm` layers with two inputs.
     """
     return [
         layer
@@ -78,20 +66,10 @@ def block_activations(
 ) -> BlockActivations:
     """The distributions of a residual block's activations in inference.
 
-    Args:
-        model: A functional Keras model.
-        layer: One of `residual_additions(model)`, or its name. Its inputs are taken to be the
-            convolutional path and the residual path, in this order, as in `tfdpnorm.models`.
-        x: Inputs of the model, [rows, ...], or a structure of such arrays.
-        batch_size: Rows that go through the model at once.
-        bins: The number of bins.
-        limits: What the bins cover; numbers beyond are counted in the first and the last one.
-
-    Returns:
-        `BlockActivations`.
-
-    Raises:
-        ValueError: for a layer that is none, without rows, and for a batch size below 1.
+    `layer` is one of `residual_additions(model)`, or its name. Its inputs are taken to be the
+    convolutional path and the residual path, in this order, as in `tfdpnorm.models`. `x` is [rows,
+    ...], or a structure of such arrays. The bins cover `limits`; numbers beyond are counted in the
+    first and the last one.
     """
     known = {found.name: found for found in residual_additions(model)}
     name = layer if isinstance(layer, str) else layer.name

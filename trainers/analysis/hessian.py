@@ -32,21 +32,10 @@ class Hessian:
 
     Args:
         model: A built Keras model; of a private model, its `model`.
-        x: Inputs, [rows, ...], or a structure of such arrays.
-        y: Targets, [rows, ...].
+        x, y: Inputs and targets, [rows, ...]; inputs may be a structure of such arrays.
         loss: Function of (targets, outputs) that returns a loss for each row, [rows].
-        batch_size: Rows that go through the model at once.
         variables: The variables to derive by; default: the trainable ones of the model.
         progress: Function of the number of products so far, called after each; or None.
-
-    Attributes:
-        MOST_ASYMMETRY: What `asymmetry` is at most, if second derivatives are right.
-        size: n, the number of parameters.
-        products: How many products have been computed.
-
-    Raises:
-        ValueError: without rows or variables, for a batch size below 1, for values that are not
-            arrays of one length, or a loss that does not give one number for each row.
     """
 
     MOST_ASYMMETRY = 1e-3
@@ -78,16 +67,9 @@ class Hessian:
         self._batch_product = tf.function(as_written(self._product_of_sum), reduce_retracing=True)
 
     def product(self, vector: np.ndarray) -> np.ndarray:
-        """Returns the product with a vector.
+        """Returns the product with a vector [n], float64 [n].
 
-        Args:
-            vector: [n], numbers of any dtype.
-
-        Returns:
-            [n], float64. Each batch is computed in the dtype of the variables.
-
-        Raises:
-            ValueError: for a vector of another size.
+        Each batch is computed in the dtype of the variables.
         """
         vector = np.asarray(vector, np.float64).reshape(-1)
         if len(vector) != self.size:
@@ -114,14 +96,9 @@ class Hessian:
         """How far the computed matrix is from a symmetric one: some 1e-6 in float32 if all is well.
 
         Second derivatives are seldom used, and TensorFlow 2.15 has wrong ones: of max-pooling over
-        windows of a single pixel, for instance. A matrix with such a fault is seldom symmetric.
-
-        Args:
-            seed: Of two random vectors.
-
-        Returns:
-            |a . H b - b . H a|, relative to what the product of unrelated vectors of their lengths
-            would be; 0 for a matrix of zeros.
+        windows of a single pixel, for instance. A matrix with such a fault is seldom symmetric. For
+        two random vectors, this is |a . H b - b . H a|, relative to what the product of unrelated
+        vectors of their lengths would be; 0 for a matrix of zeros.
         """
         a, b = np.random.default_rng(seed).normal(size=(2, self.size))
         of_a, of_b = self.product(a), self.product(b)

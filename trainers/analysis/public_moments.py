@@ -20,7 +20,6 @@ class LayerMismatch(NamedTuple):
     """How the inputs of a `PublicBatchNormalization` compare between public and private rows.
 
     Attributes:
-        layer: Name of the layer.
         shift: Root mean square over channels of the difference of the means, in standard deviations
             of the public rows.
         scale: Geometric mean over channels of the private standard deviation over the public one.
@@ -42,21 +41,14 @@ class LayerMismatch(NamedTuple):
 def moment_mismatch(
     model: keras.Model, public_x: ArrayLike, private_x: ArrayLike
 ) -> list[LayerMismatch]:
-    """Compares moments of a network's activations on public and on private rows.
+    """Compares moments of a network's activations on public and on private rows: `LayerMismatch`es.
 
     Both are those of the network in training: private rows are normalised by the public rows'
-    moments at every layer.
+    moments at every layer. The functional `model` calls each `PublicBatchNormalization` once. Rows
+    are [M, ...] and [N, ...].
 
     Privacy:
         NOT private: the numbers depend on the private rows, without noise.
-
-    Args:
-        model: Functional Keras model with `PublicBatchNormalization` layers, each called once.
-        public_x: [M, ...] public rows.
-        private_x: [N, ...] private rows.
-
-    Returns:
-        List of `LayerMismatch`, in the model's order.
     """
     layers = [x for x in model.layers if isinstance(x, PublicBatchNormalization)]
     before = keras.Model(model.inputs, [layer.input for layer in layers] + [model.outputs])
@@ -74,21 +66,13 @@ def moment_mismatch(
 def noise_through_statistics(
     model: keras.Model, public_x: ArrayLike, *, draws: int = 4, seed: int = 0
 ) -> dict[str, float]:
-    """How much noise the pull-back adds to that of the clipped sum.
+    """How much noise the pull-back adds to that of the clipped sum, the mean over some draws.
 
     Standard normal noise on the gradients with respect to gamma and beta is pulled back to the
     kernels, which have standard normal noise of their own. A `pull_back_weight` w divides the
-    result by w.
-
-    Args:
-        model: Keras model with `PublicBatchNormalization` layers.
-        public_x: [M, ...] public rows; nothing else is looked at.
-        draws: How many draws are averaged.
-        seed: Of the noise.
-
-    Returns:
-        Dict from the name of each kernel that public moments depend on to the root mean square of
-        the noise that is added to each of its numbers.
+    result by w. Nothing but public rows, [M, ...], is looked at. Returns a dict from the name of
+    each kernel that public moments depend on to the root mean square of the noise that is added to
+    each of its numbers.
     """
     named = {path(v): raw(v) for v in model.trainable_variables if len(v.shape) > 1}
     kernels = list(named.values())

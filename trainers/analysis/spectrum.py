@@ -26,13 +26,9 @@ class Matrix(Protocol):
 
 
 class Estimate(NamedTuple):
-    """A number, and how far it is known.
+    """A number, how far off it may be, and how many products with vectors it took.
 
-    Attributes:
-        value: float.
-        error: How far off it may be, in the unit of the value.
-        converged: Whether the tolerance was met.
-        products: How many products with vectors it took.
+    It has `converged` if the tolerance was met.
     """
 
     value: float
@@ -77,20 +73,12 @@ class RitzValues(NamedTuple):
 def power_iteration(
     matrix: Matrix, tolerance: float = 1e-3, max_iterations: int = 1000, seed: int = 0
 ) -> Estimate:
-    """The eigenvalue of the largest absolute value.
+    """The eigenvalue of the largest absolute value, an `Estimate`.
 
-    Args:
-        matrix: Has `size` and `product`.
-        tolerance: It ends when the eigenvalue changes by less, relative to itself.
-        max_iterations: The most products.
-        seed: Of the random start.
-
-    Returns:
-        An `Estimate`; within its error, |H v - value v| for the last unit vector v, there is an
-        eigenvalue. It may not be the largest one, if another is close to that.
-
-    Reference:
-        As in PyHessian (Yao, Gholami, Keutzer and Mahoney 2019), which Klause et al. (2022) used.
+    It ends when the eigenvalue changes by less than `tolerance`, relative to itself. Within the
+    error, |H v - value v| for the last unit vector v, there is an eigenvalue. It may not be the
+    largest one, if another is close to that. PyHessian (Yao, Gholami, Keutzer and Mahoney 2019),
+    which Klause et al. (2022) used, does the same.
     """
     _check(tolerance, max_iterations)
     vector = _random_unit(matrix.size, np.random.default_rng(seed))
@@ -117,20 +105,10 @@ def extreme_eigenvalues(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The largest and the smallest (most negative) eigenvalues, by restarted Lanczos (ARPACK).
 
-    Args:
-        matrix: Has `size` and `product`; size at least 3 more than the eigenvalues asked for.
-        largest: How many of the largest.
-        smallest: How many of the smallest.
-        tolerance: Relative to each eigenvalue.
-        max_products: About the most products for either end.
-        seed: Of the random start.
-
-    Returns:
-        Pair of arrays: the largest, descending; the smallest, ascending.
-
-    Raises:
-        ValueError: for a smaller matrix.
-        RuntimeError: if it has not converged by then.
+    The size of the matrix is at least 3 more than the eigenvalues asked for. The tolerance is
+    relative to each of them, and `max_products` about the most for either end; a RuntimeError is
+    raised if it has not converged by then. Returns the largest, descending, and the smallest,
+    ascending.
     """
     _check(tolerance, max_products)
     most = max(0, matrix.size - 3)
@@ -179,15 +157,8 @@ def trace(
 ) -> Estimate:
     """The trace, by Hutchinson's (1990) estimator: the mean of v^T H v over random signs v.
 
-    Args:
-        matrix: Has `size` and `product`.
-        tolerance: It ends when the standard error of the mean is less, relative to the mean.
-        max_products: The most products.
-        min_products: The fewest, so that a standard error is one.
-        seed: Of the signs.
-
-    Returns:
-        An `Estimate`; its error is the standard error.
+    It ends when the standard error of the mean, which is the error of the `Estimate`, is less than
+    `tolerance`, relative to the mean. `min_products` are needed for a standard error to be one.
     """
     _check(tolerance, max_products)
     rng, seen = np.random.default_rng(seed), []
@@ -204,14 +175,8 @@ def trace(
 def lanczos(matrix: Matrix, steps: int = 100, seed: int = 0) -> RitzValues:
     """The Ritz values of a number of Lanczos steps, with vectors kept at right angles.
 
-    Args:
-        matrix: Has `size` and `product`.
-        steps: The number of products; as many vectors are held, in float32. Fewer where the matrix
-            has fewer different eigenvalues.
-        seed: Of the random start.
-
-    Returns:
-        `RitzValues`.
+    As many vectors are held, in float32. There are fewer steps where the matrix has fewer different
+    eigenvalues.
     """
     steps = min(arguments.integer("steps", steps, at_least=1), matrix.size)
     held = np.zeros([steps, matrix.size], np.float32)

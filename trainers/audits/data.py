@@ -19,19 +19,10 @@ _BRIGHTNESS_LEVELS = 16
 
 
 def load_audit_data(spec, count, data_dir=None):
-    """Loads examples in the form that the model of a spec takes.
+    """Loads so many private examples in the form that the model of an `AuditSpec` takes.
 
     Models of words get images as 64 words: the brightness of each pixel, in steps of a sixteenth.
-
-    Args:
-        spec: `AuditSpec`. Its public rows are split off whatever they are, so that the private
-            rows are the same.
-        count: How many private examples.
-        data_dir: TFDS directory, or None for its default.
-
-    Raises:
-        DatasetNotFoundError: if the set is not there and cannot be downloaded.
-        ValueError: if it has too few examples.
+    Public rows are split off whatever they are, so that the private rows are the same.
     """
     examples = load_examples(spec.dataset, "train", data_dir)
     public, private = split_public(examples, spec.public_batch_size, seed=spec.seed)

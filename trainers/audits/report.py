@@ -9,11 +9,7 @@ _NOT_PRIVATE = "**not private**"
 
 
 def audit_table(records):
-    """Returns a Markdown table of audits of epsilon.
-
-    Args:
-        records: List of records with `AUDIT_FIELDS`.
-    """
+    """Returns a Markdown table of records with `AUDIT_FIELDS`."""
     header = (
         "audited", "model", "engine", "lot", "noise multiplier", "change of the sum / C",
         "claimed epsilon", "audited epsilon", "verdict",
@@ -38,11 +34,7 @@ def audit_table(records):
 
 
 def sensitivity_table(rows):
-    """Returns a Markdown table of measured sensitivities.
-
-    Args:
-        rows: The "rows" of a record with `SENSITIVITY_FIELDS`.
-    """
+    """Returns a Markdown table of the "rows" of a record with `SENSITIVITY_FIELDS`."""
     header = (
         "model", "normalisation", "engine", "clipping", "rows at once", "views",
         "added row / C (promised 1)", "by", "replaced row / C (promised 2)", "by", "bound",
@@ -72,8 +64,7 @@ def sensitivity_table(rows):
 def rounding_summary(rows):
     """Returns in words how far rounding took sums beyond the bound that they keep.
 
-    Args:
-        rows: The "rows" of a record with `SENSITIVITY_FIELDS`.
+    The rows are those of a record with `SENSITIVITY_FIELDS`.
     """
     kept = [row for row in rows if row["bound_holds"]]
     if not kept:
@@ -106,10 +97,7 @@ def audit_summary(record):
 def plot_audits(records, path):
     """Draws claimed and audited epsilon of one update; returns the path of the PNG.
 
-    Args:
-        records: List of records with `AUDIT_FIELDS` of one model, by where its statistics come
-            from.
-        path: File to write.
+    The records, with `AUDIT_FIELDS`, are of one model, by where its statistics come from.
     """
     figure = figures.new(6.4, 4.4)
     axes = figure.subplots()
@@ -151,14 +139,9 @@ def _verdict(record):
 def sensitivity_column(records, rows):
     """Returns a column for `experiment_table`: how far one added example moves the clipped sum.
 
-    Args:
-        records: Records of runs.
-        rows: The "rows" of records with `SENSITIVITY_FIELDS`.
-
-    Returns:
-        Dict from the column's heading to a dict from a network to the largest change measured for
-        its model and statistics; empty if all runs have the same statistics, or nothing was
-        measured.
+    A dict from the column's heading to a dict from a network to the largest change measured, in the
+    "rows" of records with `SENSITIVITY_FIELDS`, for its model and statistics; empty if all runs
+    have the same statistics, or nothing was measured.
     """
     if len({record["flags"].get("statistics") for record in records}) < 2:
         return {}
@@ -190,11 +173,7 @@ _BOUNDS = (
 
 
 def gradient_canary_table(records):
-    """Returns a Markdown table of audits by gradient canaries, by model and claim.
-
-    Args:
-        records: List of records with `AUDIT_FIELDS` whose check is "gradient_canaries".
-    """
+    """Returns a Markdown table of records of audits by gradient canaries, by model and claim."""
     header = (
         "model", "normalisation", "canaries", "q", "updates", "noise multiplier",
         "claimed epsilon", *(f"audited {name}" for name, _ in _BOUNDS), "correct guesses",
@@ -222,12 +201,7 @@ def gradient_canary_table(records):
 
 
 def plot_gradient_canaries(records, path):
-    """Draws the three bounds of each record next to its claim; returns the path of the PNG.
-
-    Args:
-        records: List of records with `AUDIT_FIELDS` whose check is "gradient_canaries".
-        path: File to write.
-    """
+    """Draws the three bounds of each record next to its claim; returns the path of the PNG."""
     records = _in_order(records)
     figure = figures.new(1.6 + 1.5 * len(records), 4.2)
     axes = figure.subplots()

@@ -35,12 +35,7 @@ _CANARIES_RATE = 0.1  # of the SGD that trains with canaries
 def build_audited(spec, data, *, steps, learning_rate=1.0, **more):
     """Returns the compiled `PrivateModel` of an `AuditSpec`, untrained, with plain SGD.
 
-    Args:
-        spec: `AuditSpec`.
-        data: `ExperimentData` (`load_audit_data`).
-        steps: T.
-        learning_rate: Of the SGD.
-        **more: Further arguments of `make_private`.
+    `more` are further arguments of `make_private`.
     """
     flips = keras.layers.RandomFlip("horizontal") if spec.augmentation_multiplicity > 1 else None
     private = build_private(
@@ -61,13 +56,7 @@ def build_audited(spec, data, *, steps, learning_rate=1.0, **more):
 def run_sensitivity(spec, *, ascent_steps=0, data_dir=None):
     """Measures how far one example moves the clipped sum.
 
-    Args:
-        spec: `AuditSpec`.
-        ascent_steps: See `tfdpnorm.audit.sensitivity.measure_sensitivity`.
-        data_dir: TFDS directory.
-
-    Returns:
-        Pair of the compiled `PrivateModel` and its `Sensitivity`.
+    Returns the compiled `PrivateModel` and its `Sensitivity`.
     """
     data = load_audit_data(spec, spec.expected_batch_size, data_dir)
     private = build_audited(spec, data, steps=1)
@@ -79,16 +68,8 @@ def run_sensitivity(spec, *, ascent_steps=0, data_dir=None):
 def run_one_step(spec, *, samples, confidence=0.95, black_box=False, ascent_steps=0, data_dir=None):
     """Audits the epsilon of one update on a whole batch, where one example moves it farthest.
 
-    Args:
-        spec: `AuditSpec`.
-        samples: Released numbers from each of the two batches.
-        confidence: Of the lower bound.
-        black_box: See `tfdpnorm.audit.one_step.audit_one_step`.
-        ascent_steps: See `tfdpnorm.audit.sensitivity.measure_sensitivity`.
-        data_dir: TFDS directory.
-
-    Returns:
-        The record, a dict with the keys `trainers.records.fields.AUDIT_FIELDS`.
+    `samples` are drawn from each of the two batches, `confidence` is that of the lower bound.
+    Returns the record, with `AUDIT_FIELDS`.
     """
     started = time.perf_counter()
     private, measured = run_sensitivity(spec, ascent_steps=ascent_steps, data_dir=data_dir)
@@ -132,18 +113,8 @@ def run_canaries(
 ):
     """Trains once with canaries among the examples, and audits what that gave away.
 
-    Args:
-        spec: `AuditSpec`.
-        canaries: m.
-        guesses: r, even.
-        num_examples: Private examples that are no canaries.
-        steps: T updates.
-        kind: See `tfdpnorm.audit.canaries.make_canaries`.
-        confidence: Of the lower bound.
-        data_dir: TFDS directory.
-
-    Returns:
-        The record, a dict with the keys `trainers.records.fields.AUDIT_FIELDS`.
+    The number of guesses is even; `num_examples` are private examples that are no canaries. Returns
+    the record, with `AUDIT_FIELDS`.
     """
     check_guesses(guesses, canaries)  # before minutes of training
     started = time.perf_counter()
@@ -224,13 +195,9 @@ def run_gradient_canaries(
 
 
 def build_with_canary_table(spec, data, canaries, *, steps):
-    """Returns a compiled `PrivateModel` with a table of gradient canaries, untrained.
+    """Returns a compiled `PrivateModel` with a table of m gradient canaries, untrained.
 
-    Args:
-        spec: `AuditSpec`.
-        data: `ExperimentData` of the ordinary rows.
-        canaries: m; N is that of the data and m.
-        steps: T.
+    N is the number of ordinary rows, those of `data`, and m.
     """
     flips = keras.layers.RandomFlip("horizontal") if spec.augmentation_multiplicity > 1 else None
     plan = make_plan(
@@ -256,14 +223,9 @@ def build_with_canary_table(spec, data, canaries, *, steps):
 
 
 def train_with_gradient_canaries(private, data):
-    """Trains for all planned updates with coins newly tossed.
+    """Trains what `build_with_canary_table` gave for all planned updates, with coins newly tossed.
 
-    Args:
-        private: What `build_with_canary_table` gave.
-        data: `ExperimentData` of the ordinary rows.
-
-    Returns:
-        Pair of the `TableScores` and the coins, bool [m].
+    Returns the `TableScores` and the coins, bool [m].
     """
     plan = private.plan
     count = plan.num_examples - data.num_examples

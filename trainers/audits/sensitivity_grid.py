@@ -19,13 +19,10 @@ _LARGE_MODEL_LOT = 8
 
 
 def sensitivity_grid(names):
-    """Returns the `AuditSpec`s to measure.
+    """Returns the `AuditSpec`s to measure for models of these names.
 
     For small models these are every engine, way of clipping, physical batch size, augmentation and
     kind of statistics, one at a time; for other models the defaults alone.
-
-    Args:
-        names: Names of models.
     """
     specs = []
     for name in names:
@@ -59,12 +56,7 @@ def sensitivity_grid(names):
 def run_grid(specs, *, ascent_steps=None, data_dir=None, echo=print):
     """Measures specs and returns the record, with the keys `SENSITIVITY_FIELDS`.
 
-    Args:
-        specs: List of `AuditSpec`.
-        ascent_steps: See `tfdpnorm.audit.sensitivity.measure_sensitivity`; None: 5 for
-            "mlp", else 0.
-        data_dir: TFDS directory.
-        echo: Function that shows a line.
+    By default there are 5 `ascent_steps` for "mlp", else 0; see `measure_sensitivity`.
     """
     started = time.perf_counter()
     rows = []

@@ -59,15 +59,9 @@ def known_names():
 
 
 def prepared(name, data_dir=None, *, download=False):
-    """Returns the folder of a set that TensorFlow Datasets has prepared.
+    """Returns the folder of one of `TFDS_SOURCES` that TensorFlow Datasets has prepared.
 
-    Args:
-        name: One of `TFDS_SOURCES`.
-        data_dir: See `trainers.data.sources.load_examples`.
-        download: Whether a set that is missing may be downloaded.
-
-    Raises:
-        DatasetNotFoundError: if it is not there in the end.
+    `download` says whether a set that is missing may be downloaded.
     """
     source = TFDS_SOURCES[name]
     host = source.host if download else None
@@ -92,13 +86,7 @@ def official_size(name, split):
 def check_there(name, data_dir=None):
     """Raises unless a data set is where it is looked for; what it holds is not looked at.
 
-    Args:
-        name: One of `known_names()`, or the path of a folder of images or of a CSV file.
-        data_dir: See `trainers.data.sources.load_examples`.
-
-    Raises:
-        DatasetNotFoundError: for a known set that is not prepared.
-        ValueError: for a path where nothing is.
+    `name` is one of `known_names()`, or the path of a folder of images or of a CSV file.
     """
     if name in TFDS_SOURCES:
         prepared(name, data_dir)
@@ -107,11 +95,7 @@ def check_there(name, data_dir=None):
 
 
 def files_at(name):
-    """Returns the path of a data set of one's own: a folder, or a CSV file.
-
-    Raises:
-        ValueError: if it is neither.
-    """
+    """Returns the path of a data set of one's own, which is a folder or a CSV file."""
     path = pathlib.Path(name)
     if path.is_dir() or (path.suffix.lower() == ".csv" and path.is_file()):
         return path
@@ -122,12 +106,7 @@ def files_at(name):
 
 
 def counted(name, split, data_dir=None):
-    """Returns how many examples a split of a known set has, without reading them.
-
-    Raises:
-        DatasetNotFoundError: if it is not prepared.
-        DatasetCorruptError: if its folder does not say.
-    """
+    """Returns how many examples a split of a known set has, without reading them."""
     if name == "digits":
         return official_size(name, split)
     return tfds.count(prepared(name, data_dir), TFDS_SOURCES[name].split(split))

@@ -53,20 +53,12 @@ def as_digits(images):
 
     The rectangle that holds the character is stretched to 32 x 20 pixels in the middle of a bitmap
     of 32 x 32, and the pixels that are on are counted in blocks of 4 x 4. The bitmap and the blocks
-    are those of DIGITS' own description; 20 pixels of width and the thresholds are ours.
+    are those of DIGITS' own description (Alpaydin and Kaynak 1998, "Optical recognition of
+    handwritten digits", UCI Machine Learning Repository); 20 pixels of width and the thresholds are
+    ours.
 
-    Args:
-        images: float array [M, H, W, 1] in [0, 1], bright characters on black.
-
-    Returns:
-        float32 [M, 8, 8, 1], shares of pixels that are on. An image without any stays black.
-
-    Raises:
-        ValueError: for another shape.
-
-    Reference:
-        Alpaydin and Kaynak (1998), "Optical recognition of handwritten digits", UCI Machine
-        Learning Repository.
+    Images are [M, H, W, 1] in [0, 1], bright characters on black. Returns float32 [M, 8, 8, 1],
+    shares of pixels that are on. An image without any stays black.
     """
     images = np.asarray(images, np.float32)
     if images.ndim != 4 or images.shape[-1] != 1:

@@ -21,7 +21,7 @@ _NAMED = 10  # of broken images
 
 
 def load_labelled(name, split, data_dir=None, *, image_size=None, person_feature=None):
-    """Loads a split of a known set, of a folder of images, or of a CSV file.
+    """Loads a split, "train" or "test", of a known set, of a folder of images, or of a CSV file.
 
     A folder holds `train/<class>/*.png` and `test/<class>/*.png` (or jpg, bmp, gif). A CSV file has
     the columns image (a path, from the file's own folder), label and split (train or test). Classes
@@ -30,24 +30,13 @@ def load_labelled(name, split, data_dir=None, *, image_size=None, person_feature
 
     Whose an image is, is said by a folder below that of the class, `train/<class>/<person>/*.png`,
     or by a column of the CSV file. Two images are of one person if the names are equal to the
-    letter, whatever the class.
+    letter, whatever the class. Persons who are in both splits are rejected.
 
     Args:
-        name: One of `known_names()`, or a path.
-        split: "train" or "test".
-        data_dir: For known names, see `load_examples`.
         image_size: Height and width that images of files are brought to, each by itself; None for
             images that are all of one size.
         person_feature: Of folders "subfolder", of a CSV file the name of that column; None where
             each image is of another person. It has no effect for known names.
-
-    Returns:
-        `Examples`.
-
-    Raises:
-        ValueError: for what is neither, for images that cannot be read or differ in size, and for
-            persons who are in both splits.
-        DatasetNotFoundError: as `load_examples`.
     """
     if name in known_names():
         return load_examples(name, split, data_dir)
@@ -70,18 +59,8 @@ def load_labelled(name, split, data_dir=None, *, image_size=None, person_feature
 def sizes_of(name, split, *, image_size=None, person_feature=None):
     """Returns how many images a split of a folder or CSV file has, and of what size.
 
-    Only the first image is read.
-
-    Args:
-        name: Path.
-        split: "train" or "test".
-        image_size, person_feature: See `load_labelled`.
-
-    Returns:
-        Quadruple (N, (height, width, channels), number of classes, persons [N] or None).
-
-    Raises:
-        ValueError: as `load_labelled`.
+    Only the first image is read; arguments as for `load_labelled`. Returns (N, (height, width,
+    channels), number of classes, persons [N] or None).
     """
     listed = _listed(files_at(name), person_feature)
     chosen, classes, persons = _chosen(listed, files_at(name), split, person_feature)
@@ -89,12 +68,7 @@ def sizes_of(name, split, *, image_size=None, person_feature=None):
 
 
 def warn_of_trained_on(tested, trained):
-    """Warns of images to test on that are also trained on, pixel by pixel.
-
-    Args:
-        tested: `Examples`.
-        trained: `Examples` of the same shape.
-    """
+    """Warns of images to test on, `Examples`, that are also trained on, pixel by pixel."""
     count = np.count_nonzero(~unlike_public(tested.x, trained.x))
     if count:
         warnings.warn(

@@ -59,7 +59,10 @@ def load_examples(name, split, data_dir=None, *, download=False):
     columns, class_names = tfds.read(
         folder, source.split(split), kinds, source.num_classes, side=side
     )
-    x = _joined_texts(columns) if source.is_text else _unit_images(columns["image"])
+    if source.is_text:
+        x = _joined_texts(columns)
+    else:
+        x = np.divide(columns["image"], np.float32(255), dtype=np.float32)
     y = columns["label"].astype(np.int32)
     return Examples(
         name,
@@ -71,11 +74,6 @@ def load_examples(name, split, data_dir=None, *, download=False):
         origin=tfds.origin(folder),
         class_names=class_names,
     )
-
-
-def _unit_images(images):
-    """uint8 [N, H, W, C] to float32 in [0, 1]."""
-    return np.divide(images, np.float32(255), dtype=np.float32)
 
 
 def _joined_texts(columns):

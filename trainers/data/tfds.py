@@ -24,13 +24,8 @@ _CONNECT_SECONDS = 5.0
 def prepared_folder(name, data_dir=None, *, download_from=None):
     """Returns the folder of the newest prepared version of a set, downloading it if allowed.
 
-    Args:
-        name: TFDS's name of the set.
-        data_dir: folder that holds sets; None for TFDS_DATA_DIR, else TFDS's own default.
-        download_from: host that the download needs, or None to forbid downloading.
-
-    Raises:
-        DatasetNotFoundError: if there is no such folder in the end.
+    `data_dir` None is TFDS_DATA_DIR, else TFDS's own default. `download_from` is the host that the
+    download needs, or None to forbid downloading.
     """
     root = pathlib.Path(data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets")
     root = root.expanduser()
@@ -45,19 +40,12 @@ def prepared_folder(name, data_dir=None, *, download_from=None):
 def read(folder, split, kinds, num_classes, side=None):
     """Reads one split whole, in the order of its files.
 
-    Args:
-        folder: folder of one version of a set.
-        split: name of the split.
-        kinds: what dtypes the features wanted begin with ("i", "u1", "O"), by name; "label" is one.
-        num_classes: the number of labels.
-        side: for images of any size: height and width of the square that is cut out of the middle
-            once they are shrunk, should the shorter side be longer.
+    `kinds` says what dtypes the features wanted begin with ("i", "u1", "O"), by name; "label" is
+    one. For images of any size, `side` is the height and width of the square that is cut out of the
+    middle once they are shrunk, should the shorter side be longer.
 
-    Returns:
-        A dict from feature to array [N, ...], and the names of the classes, a tuple.
-
-    Raises:
-        DatasetCorruptError: if a file is missing, cut short or altered.
+    Returns a dict from feature to array [N, ...], and the names of the classes, a tuple. Raises a
+    DatasetCorruptError if a file is missing, cut short or altered.
     """
     import tensorflow as tf
 
@@ -87,11 +75,7 @@ def read(folder, split, kinds, num_classes, side=None):
 
 
 def count(folder, split):
-    """Returns how many examples a split has by its metadata, without reading them.
-
-    Raises:
-        DatasetCorruptError: if there are none that can be read.
-    """
+    """Returns how many examples a split has by its metadata, without reading them."""
     path = pathlib.Path(folder) / "dataset_info.json"
     try:
         splits = {found["name"]: found for found in json.loads(path.read_text("utf-8"))["splits"]}
@@ -103,11 +87,7 @@ def count(folder, split):
 def origin(folder):
     """Returns which other archive than the official one a set was made from, in words; or "".
 
-    Args:
-        folder: folder of one version of a set, whose metadata say so if its builder notes it.
-
-    Raises:
-        DatasetCorruptError: if there are metadata that cannot be read.
+    The metadata in the folder of its version say so if its builder notes it.
     """
     path = pathlib.Path(folder) / "metadata.json"
     if not path.is_file():

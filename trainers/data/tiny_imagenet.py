@@ -30,13 +30,7 @@ _UNREADABLE = (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError)
 
 
 class ArchiveInfo(NamedTuple):
-    """Which archive it is.
-
-    Attributes:
-        md5: Its checksum.
-        train: Number of its training images.
-        validation: Number of its validation images.
-    """
+    """Which archive it is: its checksum, and its numbers of training and validation images."""
 
     md5: str
     train: int
@@ -86,21 +80,12 @@ class TinyImagenet(tfds.core.GeneratorBasedBuilder):
 
 
 def prepare(data_dir, *, manual_dir=None, fetch=None):
-    """Prepares the set in a TFDS folder; returns which archive it was made from.
+    """Prepares the set in a TFDS folder; returns which archive it was made from, an `ArchiveInfo`.
 
-    Args:
-        data_dir: TFDS folder.
-        manual_dir: Folder with the archive; None to download it.
-        fetch: Function (url, path) that downloads; by default by HTTP.
-
-    Returns:
-        `ArchiveInfo`.
-
-    Raises:
-        DatasetNotFoundError: if the archive is not in the folder, or cannot be downloaded.
-        DatasetCorruptError: if it is no archive of the official layout, or was downloaded and has
-            another checksum than the official one; or if the TFDS folder holds the set already, of
-            another archive.
+    `manual_dir` is the folder with the archive; None to download it, by `fetch(url, path)`, by
+    default by HTTP. Rejects an archive that is not there, has not the official layout, or was
+    downloaded and has another checksum than the official one; and a folder that holds the set
+    already, of another archive.
     """
     with tempfile.TemporaryDirectory(prefix="tiny_imagenet_") as scratch:
         folder = pathlib.Path(scratch if manual_dir is None else manual_dir)
@@ -145,11 +130,7 @@ def _check_prepared_from(builder, info):
 
 
 def check_archive(path):
-    """Returns which archive this is, an `ArchiveInfo`.
-
-    Raises:
-        DatasetCorruptError: if it is no readable zip file of the official layout.
-    """
+    """Returns which archive this is, an `ArchiveInfo`, if it has the official layout."""
     try:
         with zipfile.ZipFile(path) as archive:
             counts = [len(_labelled_images(archive, split)) for split in ("train", "validation")]
@@ -170,15 +151,7 @@ def check_archive(path):
 
 
 def _labelled_images(archive, split):
-    """Returns pairs (name in the archive, label) of a split, in the order of the archive.
-
-    Args:
-        archive: `zipfile.ZipFile`.
-        split: "train" or "validation".
-
-    Raises:
-        DatasetCorruptError: if the archive does not have the official layout.
-    """
+    """Returns pairs (name in the archive, label) of a split, in the order of the open archive."""
     wnids = _lines(archive, "wnids.txt")
     if len(set(wnids)) != _CLASSES or len(wnids) != _CLASSES:
         raise _corrupt(archive.filename, f"wnids.txt names {len(set(wnids))} classes, not 200")

@@ -45,15 +45,11 @@ def spec(dataset, norm, epsilon=None, *, model=None, norm_placement="hidden", **
 
     Args:
         dataset: "mnist" (Table 5), "cifar10" (Table 6), "ag_news" (Table 7), or "digits" (ours).
-        norm: Normalisation of the network.
         epsilon: Target epsilon, or None if `noise_multiplier` is among the settings.
         model: Name of the network; None for the table's own.
         norm_placement: "hidden" for ours, "all" for the paper's, whose Section 2 normalises the
             logits too, "mod" for neither them nor the layer before.
         **settings: Fields of `PrivateSpec` that replace ours; None leaves ours in place.
-
-    Raises:
-        ValueError: for an unknown data set, or a placement of no normalisation.
     """
     experiment, own_model, table = _of_dataset(_PRIVATE, dataset)
     model = own_model if model is None else model
@@ -89,7 +85,6 @@ def weight_noise_spec(dataset, norm, stddev, *, model=None, norm_placement="all"
 
     Args:
         dataset: "mnist" (Table 2), "cifar10" (Table 3) or "ag_news" (Table 4).
-        norm: Normalisation of the network.
         stddev: Standard deviation of the noise in the weights.
         model: Name of the network; None for the table's own.
         norm_placement: "all" for the paper's augmented networks, "hidden" for ResNet and VGG as

@@ -74,12 +74,10 @@ NETWORKS = {
 
 
 class Row(NamedTuple):
-    """A row of a table.
+    """A row of a table: the settings that its columns share, and those of each column, by epsilon.
 
-    Attributes:
-        all_columns: Dict of the settings that its columns share.
-        columns: Dict from epsilon to the settings of its column. `model_options` in them are those
-            of the data set's own network (`OWN_NETWORKS`), and of no other.
+    `model_options` in the latter are those of the data set's own network (`OWN_NETWORKS`), and of
+    no other.
     """
 
     all_columns: dict
@@ -210,9 +208,7 @@ ROWS = {
 def column_like(dataset, epsilon):
     """Returns the column, of those of a data set's rows, whose settings an epsilon gets.
 
-    Args:
-        dataset: "mnist", "cifar10", "ag_news" or "digits".
-        epsilon: Target epsilon > 0; None where the noise is given instead.
+    It is None where the noise is given instead.
     """
     if dataset == "digits":
         return 3
@@ -232,11 +228,7 @@ def column_like(dataset, epsilon):
 def private_settings(dataset, model, norm, epsilon):
     """Returns the fields of `PrivateSpec` for a cell of Tables 5 to 7, a dict.
 
-    Args:
-        dataset: "mnist", "cifar10", "ag_news" or "digits".
-        model: Name of the network.
-        norm: Its normalisation.
-        epsilon: Target epsilon, or None if the noise is given instead.
+    `epsilon` is None if the noise is given instead.
     """
     row = of_norm(ROWS, dataset, norm)
     column = epsilon if epsilon in row.columns else column_like(dataset, epsilon)

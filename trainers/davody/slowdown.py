@@ -39,14 +39,9 @@ def notes(records):
 def factor(fast, slow, level):
     """Returns in words how much later one curve reaches a level than another; None if neither.
 
-    Args:
-        fast: List of validation accuracies after epochs 1, 2, ..., in percent.
-        slow: Another one.
-        level: The accuracy to reach.
-
-    Returns:
-        Triple of texts: epochs of either curve, and the bounds of the ratio. An accuracy that is
-        reached at epoch e was so between epochs e - 1 and e. None if `fast` never reaches it.
+    The curves are lists of validation accuracies after epochs 1, 2, ..., in percent. Returns three
+    texts: epochs of either curve, and the bounds of the ratio. An accuracy that is reached at epoch
+    e was so between epochs e - 1 and e. None if `fast` never reaches it.
     """
     first, second = epochs_to(fast, level), epochs_to(slow, level)
     if first is None:

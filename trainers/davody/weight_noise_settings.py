@@ -70,14 +70,7 @@ RATES = {
 
 
 def weight_noise_settings(dataset, norm, stddev, norm_placement="all"):
-    """Returns the fields of `NonPrivateSpec` for a cell of Tables 2 to 4 or Figure 1, a dict.
-
-    Args:
-        dataset: "mnist", "cifar10" or "ag_news".
-        norm: Normalisation of the network.
-        stddev: Standard deviation of the noise in the weights.
-        norm_placement: After which layers it is.
-    """
+    """Returns the fields of `NonPrivateSpec` for a cell of Tables 2 to 4 or Figure 1, a dict."""
     # Where the last two layers are not normalised, steps as for a plain network: VGG learns with
     # them only, and ResNet-18 somewhat less.
     rate = of_norm(RATES, dataset, "none" if norm_placement == "mod" else norm)

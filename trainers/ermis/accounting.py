@@ -33,13 +33,9 @@ _TRUE_SAMPLING = ("digits", 100 / 1439, 1439)
 
 
 def accounting_record(epsilons=EPSILONS):
-    """Computes everything, in a few minutes.
+    """Computes everything, in a few minutes; returns a record with `ACCOUNTING_FIELDS`.
 
-    Args:
-        epsilons: Of the curves, a tuple of numbers > 0.
-
-    Returns:
-        Record with `ACCOUNTING_FIELDS`. Sigmas are noise over two clipping norms.
+    `epsilons` are those of the curves. Sigmas are noise over two clipping norms.
     """
     started = time.perf_counter()
     return {

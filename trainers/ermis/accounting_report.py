@@ -72,12 +72,7 @@ def comparison_text(sampling_rate, noise_multiplier, updates, delta):
 
 
 def plot_accounting(record, path):
-    """Draws the paper's Figure 3 and the accountants that hold; returns the path of the PNG.
-
-    Args:
-        record: Record with `ACCOUNTING_FIELDS`.
-        path: File to write.
-    """
+    """Draws the paper's Figure 3 and the accountants that hold; returns the path of the PNG."""
     figure = figures.new(12, 6)
     all_axes = figure.subplots(1, 2, sharey=True)
     for axes, curve in zip(all_axes, record["curves"], strict=True):

@@ -20,17 +20,10 @@ _LARGEST_STEP_DELTA = 0.1  # One update's; more would not be private, and less m
 
 
 def step_budget(epsilon, delta, sampling_rate, updates, composition_share=0.5):
-    """The budget of one update on its batch, so that all updates together spend (epsilon, delta).
+    """The (epsilon_i, delta_i) of one update, so that all updates together spend (epsilon, delta).
 
-    Args:
-        epsilon: > 0 and finite.
-        delta: 0 < delta < 1.
-        sampling_rate: q in (0, 1].
-        updates: T >= 1.
-        composition_share: Part of delta that advanced composition takes, delta' / delta, in (0, 1).
-
-    Returns:
-        The pair (epsilon_i, delta_i).
+    Epsilon is finite. Of delta, advanced composition takes the part `composition_share`, delta' /
+    delta.
     """
     from scipy import optimize
 
@@ -47,14 +40,10 @@ def step_budget(epsilon, delta, sampling_rate, updates, composition_share=0.5):
 
 
 def claimed_epsilon(noise_ratio, sampling_rate, updates, delta, composition_share=0.5):
-    """Epsilon by advanced composition; a guarantee only where `holds`.
+    """Epsilon by advanced composition, perhaps infinite; a guarantee only where `holds`.
 
-    Args:
-        noise_ratio: Standard deviation of the noise over the l2 sensitivity of the sum, >= 0.
-        sampling_rate, updates, delta, composition_share: See `step_budget`.
-
-    Returns:
-        Epsilon > 0, a float, perhaps infinite.
+    The noise ratio is the standard deviation of the noise over the l2 sensitivity of the sum; the
+    other arguments are as in `step_budget`.
     """
     noise_ratio = arguments.nonnegative("noise_ratio", noise_ratio)
     rate, updates, slack, step_delta = _checked(delta, sampling_rate, updates, composition_share)

@@ -18,11 +18,6 @@ class PrintedRun(Run):
     """A run of a `PrivateSpec` as printed: DPVD to the letter, with the noise of the paper's claim.
 
     It cannot be resumed and starts from nothing.
-
-    Args:
-        spec: `PrivateSpec`.
-        data: `ExperimentData`.
-        **more: See `Run`.
     """
 
     can_resume = False

@@ -62,7 +62,6 @@ def spec(
     """The `PrivateSpec` of a cell, with our settings.
 
     Args:
-        dataset: "mnist" or "digits".
         method: One of `trainers.specs.private.VARIATIONAL_METHODS`.
         epsilon: Target epsilon, infinite for method "none"; or None if `noise_multiplier` is among
             the settings.
@@ -72,9 +71,6 @@ def spec(
             public set.
         hidden_units: Of the one hidden layer of "mlp"; None for the paper's.
         **settings: Fields of `PrivateSpec` that replace ours; None leaves ours in place.
-
-    Raises:
-        ValueError: for settings that contradict each other.
     """
     if hidden_units not in (None, HIDDEN_UNITS) and model != "mlp":
         raise ValueError(f"Expected hidden_units with model='mlp', got model={model!r}.")
@@ -173,9 +169,6 @@ def figure5_cells(method="dpvd"):
 
     All else is as in the paper (1,000 units, C = 2 for each layer, batches of 600), except for the
     rate, and for passes, of which it is `FIGURE5_PASSES` of the paper's 200.
-
-    Args:
-        method: That is trained.
     """
     share = FIGURE5_PASSES / PAPER["mnist"]["epochs"]
     specs = []

@@ -26,14 +26,10 @@ _SENSITIVITY = {"add_or_remove_one": 1, "replace_one": 2}  # In clipping norms.
 
 @dataclass(frozen=True)
 class Stated:
-    """An accountant's epsilon for T updates on Poisson-sampled batches.
+    """An accountant's epsilon, perhaps infinite, for T updates on Poisson-sampled batches.
 
-    Attributes:
-        accountant: One of `ALL_ACCOUNTANTS`.
-        adjacency: One of `ADJACENCIES`.
-        epsilon: What the accountant says, perhaps infinite. No guarantee unless `holds`.
-        holds: Whether its derivation is sound here, and the epsilon finite.
-        because: Why not, a sentence; "" where it holds.
+    It `holds` if its derivation is sound here and it is finite; `because` says in a sentence why
+    not.
     """
 
     accountant: str
@@ -46,18 +42,10 @@ class Stated:
 def stated(
     accountant, sampling_rate, noise_multiplier, updates, delta, adjacency="add_or_remove_one"
 ):
-    """The result of one accountant, a `Stated`.
+    """The result of one accountant, "ac", "zcdp", "rdp" or "pld", a `Stated`.
 
-    Args:
-        accountant: "ac", "zcdp", "rdp" or "pld".
-        sampling_rate: q in (0, 1].
-        noise_multiplier: z >= 0, over the clipping norm.
-        updates: T >= 1.
-        delta: 0 < delta < 1.
-        adjacency: "add_or_remove_one" or "replace_one".
-
-    Raises:
-        ValueError: if an argument is outside of its range.
+    The noise multiplier is over the clipping norm; the adjacency is "add_or_remove_one" or
+    "replace_one".
     """
     accountant = arguments.choice("accountant", accountant, ALL_ACCOUNTANTS)
     adjacency = arguments.choice("adjacency", adjacency, ADJACENCIES)
@@ -86,19 +74,10 @@ def stated(
 
 
 def noise_stated(accountant, budget, sampling_rate, updates, adjacency="add_or_remove_one"):
-    """The noise multiplier with which `stated` reaches a budget.
+    """The noise multiplier with which `stated`, by "rdp" or "pld", reaches a budget.
 
-    Args:
-        accountant: "rdp" or "pld".
-        budget: The target, a `PrivacyBudget`.
-        sampling_rate, updates, adjacency: See `stated`.
-
-    Returns:
-        The noise multiplier, over the clipping norm, a float with at most seven digits, rounded
-        towards more noise. 0.0 for an infinite epsilon.
-
-    Raises:
-        ValueError: if an argument is outside of its range, or no noise reaches the budget.
+    It is over the clipping norm, with at most seven digits, rounded towards more noise. 0.0 for an
+    infinite epsilon.
     """
     adjacency = arguments.choice("adjacency", adjacency, ADJACENCIES)
     noise = calibrate_noise_multiplier(budget, sampling_rate, updates, accountant)

@@ -22,14 +22,7 @@ _KINDS = {
 def plot_progress(records, path, title, networks=()):
     """Draws test accuracy against passes, a panel for each epsilon and kind of row.
 
-    Args:
-        records: Records of one experiment.
-        path: File to write.
-        title: Title of the plot.
-        networks: Networks in their order; others follow.
-
-    Returns:
-        The path.
+    Of `networks` in their order; others follow. Returns the path.
     """
     order = {name: place for place, name in enumerate(networks)}
     panels = collections.defaultdict(lambda: collections.defaultdict(list))
@@ -83,16 +76,12 @@ def _plain_ticks(axes):
     axes.tick_params(axis="x", which="both", labelsize="small")
 
 
-def _dataset(network):
-    return network.partition("-")[0]
-
-
 def _kind(record):
     """Pair of the data set of a record and its kind, a key of `_KINDS`."""
     name = record["network"]
     features = [kind for kind in _KINDS if name.endswith(f"-{kind}")]
     claimed = "claimed" if record["epsilon_claimed"] is not None else "guaranteed"
-    return _dataset(name), features[0] if features else claimed
+    return name.partition("-")[0], features[0] if features else claimed
 
 
 def _short(network, dataset, kind):
@@ -137,11 +126,8 @@ def plot_options(records, path, title, networks=()):
 def plot_table(records, path, title, networks=()):
     """Draws test accuracy against epsilon, a panel for each data set and kind of row.
 
-    The crosses are the paper's figures of its own method by zCDP, which are claims. Arguments are
-    as in `plot_progress`; networks are "dataset-row".
-
-    Returns:
-        The path.
+    The crosses are the paper's figures of its own method by zCDP, which are claims. Networks are
+    "dataset-row". Returns the path.
     """
     present = [record["network"] for record in records]
     networks = [n for n in dict.fromkeys([*networks, *present]) if n in present]

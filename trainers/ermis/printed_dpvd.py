@@ -22,14 +22,11 @@ _STATEMENT = (
 
 
 class PrintedTraining(NamedTuple):
-    """What `train_as_printed` has done.
+    """The result of `train_as_printed`.
 
-    Attributes:
-        steps: Updates made.
-        means: List of arrays, phi^(T) by the model's trainable variables: those that training
-            computes with, before the last noise. Not what the algorithm gives out.
-        claimed_epsilon: The epsilon that the paper claims for this sigma, or None. It is a claim.
-        statement: Why no guarantee holds, a sentence or two.
+    `means`, phi^(T) by the model's trainable variables, are arrays that training computes with,
+    before the last noise: not what the algorithm gives out. `claimed_epsilon` is the paper's claim
+    for this sigma, or None; `statement` says why no guarantee holds.
     """
 
     steps: int
@@ -72,14 +69,10 @@ def train_as_printed(
             other layers are trained as they are. The divergence is in their losses, over the N that
             they were given.
         loss: Function (y, predictions) -> [rows].
-        x: [N, ...] array.
-        y: [N, ...] array.
         batch_size: S, 1 to N.
         epochs: E; T is E N / S, rounded.
         l2_norm_clip: C, of each layer.
-        sigma: The paper's noise scale.
         initial_rate: eta_0.
-        decay: gamma.
         claimed_epsilon: What the paper says that sigma gives; only repeated.
         seed: Of the batches and the noise of the result.
         after_epoch: Function that is called with the number of epochs done while the model holds
@@ -87,9 +80,6 @@ def train_as_printed(
 
     Returns:
         A `PrintedTraining`.
-
-    Raises:
-        ValueError: for values out of their range.
 
     Reference:
         Ermis and Cemgil (2017), "Differentially private variational dropout", Algorithm 1.

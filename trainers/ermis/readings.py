@@ -34,12 +34,7 @@ class Reading:
     def sigma(self, accountant, epsilon, sampling_rate, updates, delta=paper.DELTA):
         """The noise that the reading asks for, over the sensitivity as it takes that.
 
-        Args:
-            accountant: "ac" or "zcdp".
-            epsilon: > 0 and finite.
-            sampling_rate: In (0, 1].
-            updates: T >= 1.
-            delta: In (0, 1).
+        The accountant is "ac" or "zcdp", and epsilon finite.
         """
         settings = (epsilon, delta, sampling_rate, updates)
         if accountant == "ac":

@@ -36,21 +36,10 @@ _MOST_POINTS = 2_000_000
 
 
 def replace_one_epsilon(sampling_rate, noise_multiplier, updates, delta, accountant="rdp"):
-    """Epsilon that `accountant` certifies for replacing one example.
+    """Epsilon that `accountant`, "rdp" or "pld", certifies for replacing one example.
 
-    Args:
-        sampling_rate: q in (0, 1]; the batches are Poisson-sampled.
-        noise_multiplier: z >= 0: standard deviation of the noise over the clipping norm. One
-            example changes the sum by up to 2 clipping norms.
-        updates: T >= 1.
-        delta: 0 < delta < 1.
-        accountant: "rdp" or "pld".
-
-    Returns:
-        Epsilon >= 0, a float; infinite without noise.
-
-    Raises:
-        ValueError: if an argument is outside of its range, or "pld" cannot compute it.
+    Batches are Poisson-sampled. The noise multiplier is over the clipping norm; one example changes
+    the sum by up to 2 clipping norms. Infinite without noise.
     """
     rate = arguments.sampling_rate("sampling_rate", sampling_rate)
     noise = arguments.noise_multiplier("noise_multiplier", noise_multiplier)

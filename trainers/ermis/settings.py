@@ -48,12 +48,8 @@ FIGURE5 = dict(
 def private_settings(dataset, row, model, calibrated_by, epsilon):
     """Returns the fields of a cell's spec, a dict.
 
-    Args:
-        dataset: "mnist" or "digits".
-        row: One of `trainers.specs.private.VARIATIONAL_METHODS`, or "dpvd-as_printed".
-        model: "mlp", "random_features" or "small_cnn".
-        calibrated_by: "ac" or "zcdp" for the noise of a claim, or None.
-        epsilon: Target epsilon, or None.
+    `row` is one of `trainers.specs.private.VARIATIONAL_METHODS`, or "dpvd-as_printed";
+    `calibrated_by` "ac" or "zcdp" for the noise of a claim, or None.
     """
     ours = AS_PRINTED.get(dataset, {})
     if row != "dpvd-as_printed":
@@ -68,12 +64,7 @@ def private_settings(dataset, row, model, calibrated_by, epsilon):
 
 
 def paper_settings(dataset, row):
-    """Returns the fields of a cell's spec that the paper states, a dict.
-
-    Args:
-        dataset: "mnist" or "digits".
-        row: As in `private_settings`.
-    """
+    """Returns the fields of a cell's spec that the paper states, a dict."""
     per_layer = row.startswith(("dpvd", "svi"))
     return {
         **PAPER[dataset],

@@ -12,10 +12,6 @@ def gaussian_noise(epsilon, delta):
 
     The theorem is verified for epsilon < 1 only. Well beyond, it asks for too little: at epsilon =
     10 the mechanism has up to four times the delta, at epsilon = 20 up to 150 times.
-
-    Args:
-        epsilon: > 0.
-        delta: In (0, 1).
     """
     return math.sqrt(2 * math.log(1.25 / delta)) / epsilon
 

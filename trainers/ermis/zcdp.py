@@ -29,18 +29,10 @@ from trainers.ermis.stepwise import amplified, gaussian_epsilon, gaussian_noise,
 
 
 def step_budget(epsilon, delta, sampling_rate, updates, step_delta=None):
-    """What one update may spend on its batch, according to the paper.
+    """What one update may spend on its batch, according to the paper: (epsilon_i, delta_i).
 
-    Args:
-        epsilon: > 0 and finite.
-        delta: 0 < delta < 1.
-        sampling_rate: q in (0, 1]. Where `step_delta` is not given, more than `delta`.
-        updates: T >= 1.
-        step_delta: delta_i of one update; the paper says none. Default: delta / q, which makes
-            delta' the total delta.
-
-    Returns:
-        The pair (epsilon_i, delta_i).
+    Epsilon is finite. The paper says no `step_delta`, delta_i; the default, delta / q, for which q
+    has to be more than delta, makes delta' the total delta.
     """
     epsilon = arguments.positive("epsilon", epsilon)
     delta, rate, updates, step_delta = _checked(delta, sampling_rate, updates, step_delta)
@@ -54,12 +46,8 @@ def step_budget(epsilon, delta, sampling_rate, updates, step_delta=None):
 def claimed_epsilon(noise_ratio, sampling_rate, updates, delta, step_delta=None):
     """The paper's epsilon, **which is no guarantee** unless the sampling rate is 1.
 
-    Args:
-        noise_ratio: Standard deviation of the noise over the l2 sensitivity of the sum, >= 0.
-        sampling_rate, updates, delta, step_delta: See `step_budget`.
-
-    Returns:
-        Epsilon > 0, a float, perhaps infinite.
+    The noise ratio is the standard deviation of the noise over the l2 sensitivity of the sum; the
+    other arguments are as in `step_budget`. Perhaps infinite.
     """
     noise_ratio = arguments.nonnegative("noise_ratio", noise_ratio)
     delta, rate, updates, step_delta = _checked(delta, sampling_rate, updates, step_delta)

@@ -47,14 +47,9 @@ _AS_IN_THE_PAPER = ("scale_norm", "groups", "order", "standardized_by")
 def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", options=(), **settings):
     """The `PrivateSpec` of a cell, with our settings.
 
-    Args:
-        dataset: One of `DATASETS`.
-        model: One of `MODELS`.
-        epsilon: Target epsilon, or None if `noise_multiplier` is among the settings.
-        scale_norm: Whether `ScaleNorm` follows each residual addition.
-        norm: Normalisation of the network.
-        options: Further options of the model, a dict, such as {"groups": 16}.
-        **settings: Fields of `PrivateSpec` that replace ours; None leaves ours in place.
+    `dataset` is one of `DATASETS`, `model` one of `MODELS`, with further `options`, such as
+    {"groups": 16}. Epsilon is None if `noise_multiplier` is among the settings. These replace ours;
+    None leaves ours in place.
     """
     experiment, table = _TABLES.get((dataset, model), ("klause_others", {}))
     ours = private_settings(dataset, model, norm)

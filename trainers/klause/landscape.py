@@ -26,18 +26,11 @@ def measure_landscape(name, model, x, y, settings, *, source, echo=print):
     """Returns the record of a model's landscape, with `LANDSCAPE_FIELDS`.
 
     Args:
-        name: Name of the model, in the table.
         model: A functional Keras model with logits as outputs. If it computes in half precision,
             what is measured is a copy that does not: the weights are the same numbers, and products
             in bfloat16 are off by ten per cent.
-        x: Images, [N, ...].
-        y: Labels, [N].
         settings: `LandscapeSettings`; `rows` of the N are taken, drawn by the seed.
         source: Dict of where model and rows come from, kept in the record.
-        echo: Function that shows a line.
-
-    Raises:
-        ValueError: for too few rows, or for a model whose second derivatives are wrong.
     """
     if not 1 <= settings.rows <= len(x):
         raise ValueError(f"Expected rows of 1 to {len(x)}, got {settings.rows}.")
@@ -110,14 +103,10 @@ def measure_landscape(name, model, x, y, settings, *, source, echo=print):
 
 
 def check_network(path, model, *, scale_norm, examples, dataset):
-    """Raises ValueError unless a file holds the network that it is given for.
+    """Raises ValueError unless the model in a file is the network that it is given for.
 
-    Args:
-        path: The file.
-        model: The model in it.
-        scale_norm: Whether its residual blocks have `ScaleNorm`; else none may have it.
-        examples: `tfdpnorm.data.Examples` that it was trained on.
-        dataset: Their name.
+    Either all of its residual blocks have `ScaleNorm`, or none. `examples` are those that it was
+    trained on.
     """
     blocks = residual_additions(model)
     scaled = sum(isinstance(layer, ScaleNorm) for layer in blocks)

@@ -35,11 +35,9 @@ _PATHS = {
 
 
 def landscape_table(with_scale_norm, without):
-    """Returns a Markdown table of two records and the paper's figures, and how it was made.
+    """Returns a Markdown table of two records with `LANDSCAPE_FIELDS` and the paper's figures.
 
-    Args:
-        with_scale_norm: Record with `LANDSCAPE_FIELDS`.
-        without: The same, of the network without scale normalisation.
+    It says how it was made, too.
     """
     pair = with_scale_norm, without
 
@@ -150,13 +148,8 @@ def _moments(place, path):
 def plot_spectra(records, path, width=0.01):
     """Draws the density of eigenvalues of each record; returns the path of the PNG.
 
-    Args:
-        records: Records with `LANDSCAPE_FIELDS`.
-        path: File to write.
-        width: Of the Gaussians around Ritz values, relative to the range.
-
-    Reference:
-        Ghorbani, Krishnan and Xiao (2019): stochastic Lanczos quadrature.
+    By stochastic Lanczos quadrature (Ghorbani, Krishnan and Xiao 2019); `width` is that of the
+    Gaussians around Ritz values, relative to the range.
     """
     figure = figures.new(7, 4)
     axes = figure.subplots()
@@ -185,13 +178,7 @@ def plot_spectra(records, path, width=0.01):
 def plot_activations(records, path, block=-1):
     """Draws the histograms of a residual block's activations, a row for each record.
 
-    Args:
-        records: Records with `LANDSCAPE_FIELDS`.
-        path: File to write.
-        block: Which residual block, counted in the model's order.
-
-    Reference:
-        Klause et al. (2022), Figure 2.
+    As Klause et al. (2022), Figure 2. `block` counts the blocks in the model's order.
     """
     figure = figures.new(10, 2.8 * len(records))
     grid = figure.subplots(len(records), len(_PATHS), squeeze=False, sharex="col")

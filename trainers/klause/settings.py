@@ -157,13 +157,7 @@ NON_PRIVATE = dict(
 
 
 def private_settings(dataset, model, norm):
-    """Returns the fields of `PrivateSpec` for a cell, a dict.
-
-    Args:
-        dataset: "cifar10", "imagenette" or "tiny_imagenet".
-        model: Name of the network, one of `PAPER`.
-        norm: Its normalisation.
-    """
+    """Returns the fields of `PrivateSpec` for a cell, a dict."""
     theirs = PAPER[model] | dict(
         epochs=EPOCHS[dataset],
         physical_batch_size=PHYSICAL_BATCH_SIZES[dataset],

@@ -35,13 +35,7 @@ TUNED = tuple(experiment for experiment, _ in _TUNED.values())
 
 
 def defaults_record(run, task, precision="float32"):
-    """Trains and tests a `DefaultsRun`; returns its record, with `DEFAULTS_FIELDS`.
-
-    Args:
-        run: `DefaultsRun`.
-        task: Its `trainers.ours.defaults_data.Task`; its network is trained.
-        precision: One of `trainers.specs.training.PRECISIONS`.
-    """
+    """Trains the network of a `Task` and tests it; returns its record, with `DEFAULTS_FIELDS`."""
     started = time.perf_counter()
     (x, y), (test_x, test_y) = task.train, task.test
     budget = PrivacyBudget(run.epsilon, DELTA)
@@ -82,12 +76,7 @@ def defaults_record(run, task, precision="float32"):
 
 
 def defaults_text(records, tuned):
-    """Returns the table, in Markdown.
-
-    Args:
-        records: Records with `DEFAULTS_FIELDS`.
-        tuned: Records of the experiments of `TUNED`.
-    """
+    """Returns the table of records, in Markdown; `tuned` are those of the experiments `TUNED`."""
     epsilons = sorted({*EPSILONS, *(r["epsilon_target"] for r in records)})
     cells = sorted(
         {(r["dataset"], r["norm"], r["optimizer"]) for r in records},

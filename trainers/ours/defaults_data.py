@@ -22,13 +22,7 @@ SYNTHETIC = "public_batch-synthetic"
 
 
 class Task(NamedTuple):
-    """What a run trains, on what.
-
-    Attributes:
-        network: Keras model, not private, that gives logits.
-        train: Pair of arrays (x, y).
-        test: Pair of arrays (x, y).
-    """
+    """The Keras model, not private, that a run trains, and pairs of arrays (x, y)."""
 
     network: keras.Model
     train: tuple[np.ndarray, np.ndarray]
@@ -38,11 +32,7 @@ class Task(NamedTuple):
 def load_task(run, precision="float32", *, data_dir=None, cache_dir=CACHE_DIR):
     """Returns the `Task` of a `DefaultsRun`: the network and the data of the cell searched for.
 
-    Args:
-        run: `DefaultsRun`.
-        precision: One of `trainers.specs.training.PRECISIONS`.
-        data_dir: TFDS directory.
-        cache_dir: Folder for features of images.
+    Features of images are kept in `cache_dir`.
     """
     if run.dataset in ("ag_news", "cifar10_features"):
         spec = dataclasses.replace(_spec(run), seed=run.seed, precision=precision)

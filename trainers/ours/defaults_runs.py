@@ -20,13 +20,8 @@ NORMS = ("none", "layer", "public_batch")
 class DefaultsRun:
     """One training with the settings that `make_private` suggests.
 
-    Attributes:
-        dataset: One of `DATASETS`.
-        norm: One of `NORMS`.
-        epsilon: Of the budget.
-        optimizer: Name that `compile` gets.
-        seed: Of the initial weights.
-        times_rate: What the suggested learning rate is multiplied by: 1 for the default.
+    `optimizer` is the name that `compile` gets; the suggested learning rate is multiplied by
+    `times_rate`.
     """
 
     dataset: str

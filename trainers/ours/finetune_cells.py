@@ -66,25 +66,17 @@ RATES = {0: 0.3, 2: 0.5, 4: 1.0, 8: 1.5}
 
 
 def _ours(dataset, epsilon):
-    """Returns the fields of `PrivateSpec` for a data set, a dict.
-
-    Args:
-        dataset: Its name.
-        epsilon: Target epsilon, or None if the noise is given instead.
-    """
+    """Returns the fields of `PrivateSpec` for a data set; epsilon is None if the noise is given."""
     at_most = 1 if epsilon is None else epsilon
     column = max((e for e in RATES if e <= at_most), default=0)  # the spec rejects negative ones
     return {**(CIFAR10 if dataset == "cifar10" else ANY), "learning_rate": RATES[column]}
 
 
 def spec(dataset, epsilon=None, *, experiment="finetune", **changes):
-    """The `PrivateSpec` of a run, with our settings.
+    """The `PrivateSpec` of a run, with our settings, but for changes that are not None.
 
-    Args:
-        dataset: Name of a known set, or the path of a folder of images or of a CSV file.
-        epsilon: Target epsilon, or None if `noise_multiplier` is given.
-        experiment: Which experiment the run is for.
-        **changes: Fields of `PrivateSpec` that replace ours; None leaves ours in place.
+    `dataset` is the name of a known set, or the path of a folder of images or of a CSV file.
+    Epsilon is None if `noise_multiplier` is given.
     """
     is_solved = changes.get("head") == SOLVED
     made = with_changes(OF_RELEASE if is_solved else _ours(dataset, epsilon), changes)

@@ -154,13 +154,7 @@ def small_data_cells():
 
 
 def digits_spec(name, epsilon, **changes):
-    """The spec of a network on DIGITS, with the settings of the largest budget that is no larger.
-
-    Args:
-        name: One of `DIGITS`.
-        epsilon: Target epsilon.
-        **changes: Fields of `PrivateSpec` that replace ours; None leaves ours in place.
-    """
+    """The spec of a network in `DIGITS`, with the settings of the largest budget up to epsilon."""
     norm, settings = DIGITS[name]
     column = max((e for e in DIGITS_COLUMNS if e <= epsilon), default=min(DIGITS_COLUMNS))
     settings = with_changes(DIGITS_COLUMNS[column] | settings, changes)

@@ -20,14 +20,8 @@ _PRIVATE_ROWS = 512  # as many are looked at
 def mismatch_record(spec, data, rows_by_name, *, measured_at=(0, 50), echo=print):
     """Trains once with each set of public rows; returns the record, with `SENSITIVITY_FIELDS`.
 
-    Not private: the moments of private rows are measured without noise.
-
-    Args:
-        spec: `PrivateSpec` of a network with public-batch normalisation.
-        data: `ExperimentData`; its public rows are replaced.
-        rows_by_name: Dict from names to arrays of public rows.
-        measured_at: Updates after which moments are compared; after the last one they always are.
-        echo: Function that shows a line.
+    Not private: the moments of private rows are measured without noise, after the updates
+    `measured_at` and after the last one. The public rows of `data` are replaced.
     """
     started = time.perf_counter()
     rows = []
@@ -58,16 +52,7 @@ def mismatch_record(spec, data, rows_by_name, *, measured_at=(0, 50), echo=print
 
 
 class _Moments(keras.callbacks.Callback):
-    """Compares moments during training.
-
-    Args:
-        data: `ExperimentData`.
-        public_x: [M, ...] public rows.
-        updates: After which.
-
-    Attributes:
-        found: List of dicts, of a layer after an update each.
-    """
+    """Compares moments after some updates; `found` has a dict for a layer after an update each."""
 
     def __init__(self, data, public_x, updates):
         super().__init__()
@@ -101,13 +86,8 @@ _SYNTHETIC = ("strokes", "ink", "uniform", "fractal", "sparse", "shapes", "hadam
 def altered_rows(own, *, seed, data_dir=None):
     """Makes public rows of rows of the private set, as if these were public, and others.
 
-    Args:
-        own: float32 [M, height, width, 1] of the private set, in [0, 1], M >= 2,048.
-        seed: Seeds what is drawn.
-        data_dir: TFDS directory.
-
-    Returns:
-        Dict from a description to an array [m, height, width, 1].
+    `own` is float32 [M, height, width, 1] in [0, 1], M >= 2,048. Returns a dict from a description
+    to an array [m, height, width, 1].
     """
     rng = np.random.default_rng(seed)
     shape, rows = own.shape[1:], own[:ROWS]

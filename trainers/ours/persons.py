@@ -22,13 +22,7 @@ _ROWS = 1000  # through the network at once
 def synthetic_persons(labels, kind, seed):
     """Returns whose each row is: persons of 1 to `MOST_ROWS` rows, each number equally likely.
 
-    Args:
-        labels: [N] class numbers.
-        kind: "mixed", of any rows, or "alike", of rows of one class.
-        seed: Of the choice.
-
-    Returns:
-        Numbers of the persons, int64 [N].
+    `kind` is "mixed", of any rows, or "alike", of rows with one of the labels, [N]. Int64 [N].
     """
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(labels))
@@ -90,19 +84,9 @@ def plan_of(way, epsilon, settings, persons):
 
 
 def trained(way, epsilon, settings, seed, x, y, persons):
-    """Trains once on rows of persons.
+    """Trains once on rows of persons, by a `Way` and `Settings`; returns the `PrivateModel`.
 
-    Args:
-        way: `Way`.
-        epsilon: That the noise is calibrated to.
-        settings: `Settings`.
-        seed: Of the initial weights.
-        x: [N, ...] rows.
-        y: [N] labels.
-        persons: [N] whose each row is.
-
-    Returns:
-        The `PrivateModel`.
+    x is [N, ...], y [N]; `persons`, [N], says whose each row is.
     """
     plan = plan_of(way, epsilon, settings, persons)
     per_person = way.unit == "person"
@@ -128,14 +112,7 @@ def trained(way, epsilon, settings, seed, x, y, persons):
 
 
 def persons_record(run, train, test, precision="float32"):
-    """Trains and tests a `PersonsRun`; returns its record, with `PERSONS_FIELDS`.
-
-    Args:
-        run: `PersonsRun`.
-        train: `Examples`.
-        test: `Examples`.
-        precision: One of `trainers.specs.training.PRECISIONS`.
-    """
+    """Trains and tests a `PersonsRun` on `Examples`; returns its record, with `PERSONS_FIELDS`."""
     started, way, settings = time.perf_counter(), run.way, run.settings
     persons = synthetic_persons(train.y, run.kind, run.seed)
     kept = np.arange(len(train))

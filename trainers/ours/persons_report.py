@@ -41,15 +41,7 @@ def persons_text(records):
 
 
 def plot_persons(records, path):
-    """Draws test accuracy against epsilon, a panel for each data set and kind of persons.
-
-    Args:
-        records: Records with `PERSONS_FIELDS`.
-        path: PNG to write.
-
-    Returns:
-        The path.
-    """
+    """Draws test accuracy against epsilon, a panel for each data set and kind; returns the path."""
     panels = _by(records, "dataset", "persons")
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)

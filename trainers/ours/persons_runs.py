@@ -98,14 +98,9 @@ CHOSEN = {
 
 @dataclasses.dataclass(frozen=True)
 class PersonsRun:
-    """One training.
+    """One training; the seed is that of persons, kept rows and initial weights.
 
-    Attributes:
-        dataset: "digits" or "mnist".
-        kind: Of persons, one of `KINDS`.
-        way: One of `WAYS`.
-        epsilon: One of `EPSILONS`, to which the noise is calibrated.
-        seed: Of persons, kept rows and initial weights.
+    `kind`, of persons, is one of `KINDS`, `way` one of `WAYS`.
     """
 
     dataset: str

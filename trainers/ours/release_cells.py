@@ -41,13 +41,7 @@ _SEARCH_OF_RATES = "rate by looking at test images, the best of three; not accou
 
 
 def random_spec(network, epsilon, **changes):
-    """The spec of a head on random features.
-
-    Args:
-        network: One of `RANDOM`.
-        epsilon: Target epsilon.
-        **changes: Fields of `PrivateSpec` that replace ours; None leaves ours in place.
-    """
+    """The spec of a head on random features, `RANDOM`, but for changes that are not None."""
     dataset, settings = RANDOM[network]
     return PrivateSpec(
         experiment="one_release",

@@ -10,11 +10,7 @@ _PERCENTAGES_OF_CURVES = ("test_accuracy", "validation_accuracy")
 def check_record(record):
     """Rejects accuracies that cannot be, and an epsilon that is not the privacy statement's.
 
-    Args:
-        record: Dict, as read; what it lacks is not checked.
-
-    Raises:
-        ValueError: naming the field and what it holds.
+    What the record lacks is not checked.
     """
     for name in _PERCENTAGES:
         _check_percentage(name, record.get(name))
@@ -34,13 +30,11 @@ def _points(record):
 
 
 def _check_percentage(name, value):
-    if value is not None and not _is_percentage(value):
-        raise ValueError(f"{name} {value!r}, not a number from 0 to 100")
-
-
-def _is_percentage(value):
+    if value is None:
+        return
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    return is_number and 0 <= value <= 100  # NaN is not
+    if not (is_number and 0 <= value <= 100):  # NaN is not
+        raise ValueError(f"{name} {value!r}, not a number from 0 to 100")
 
 
 def _stated_epsilon(record):

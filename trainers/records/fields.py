@@ -68,12 +68,7 @@ ACCOUNTING_FIELDS = tuple(f"{_FIRST} readings nearest quoted curves {_LAST}".spl
 
 
 def fields_of(thing, names):
-    """Returns the fields of a record that are attributes of a thing of the same names, a dict.
-
-    Args:
-        thing: Such as a plan, or what an audit found.
-        names: The names, in a string.
-    """
+    """Returns the fields of a record that are attributes of a thing, by their names in a string."""
     return {name: getattr(thing, name) for name in names.split()}
 
 

@@ -20,16 +20,9 @@ KEPT = pathlib.Path(__file__).resolve().parents[2] / "results"
 
 
 def write_record(directory, record, fields=FIELDS):
-    """Writes a record and returns its path.
+    """Writes a record, a dict with exactly the keys `fields`, and returns its path.
 
-    Args:
-        directory: Folder, made if absent.
-        record: Dict with exactly the keys `fields`, among them experiment, cell and seed.
-        fields: The fields of this kind of record, in their order.
-
-    Raises:
-        ValueError: for missing or unknown fields.
-        OSError: if the folder cannot be made or written to, or the record, which it names.
+    Among the fields are experiment, cell and seed. The folder is made if absent.
     """
     missing, unknown = set(fields) - set(record), set(record) - set(fields)
     if missing or unknown:
@@ -52,16 +45,8 @@ def read_records(directory, experiment=None, fields=FIELDS, *, newest_last=False
     """Returns the records of a folder, sorted by file name; older ones upgraded.
 
     A run counts once: of several records of it the first is read, and a line on stderr names the
-    others.
-
-    Args:
-        directory: Folder of JSON records.
-        experiment: Only those of this experiment.
-        fields: What they must have.
-        newest_last: Sort them by when they were written instead.
-
-    Raises:
-        ValueError: naming a file that is no record, or one that `check_record` rejects.
+    others. `newest_last` sorts them by when they were written instead. A file that is no record
+    with these fields, or that `check_record` rejects, is named in a ValueError.
     """
     # By the name without its ending, so that a run's first record is before its second.
     paths = sorted(pathlib.Path(directory).glob("*.json"), key=lambda path: path.stem)
@@ -84,10 +69,6 @@ def record_of_run(directory, record):
     """Returns the path of a record that `write_record` has written of the same run, or None.
 
     None also for runs without a privacy statement, which have no id.
-
-    Args:
-        directory: Folder of records.
-        record: Dict.
     """
     run = _run_id(record)
     for path in itertools.takewhile(pathlib.Path.exists, _paths(directory, record)):

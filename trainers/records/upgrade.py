@@ -44,14 +44,9 @@ _KINDS = {
 
 
 def upgraded(record, fields):
-    """Returns a record as the present version would have written it.
+    """Returns a record, unchanged itself, as the present version would have written it.
 
-    Args:
-        record: Dict, as read; it is not changed.
-        fields: Names of the fields of its kind of record; no others are added.
-
-    Raises:
-        ValueError: if it lacks a network and its cell is no name.
+    Only the fields of its kind of record are added.
     """
     older = {**_BEFORE, "kind": _kind(record)}
     if "network" in fields and "network" not in record and "cell" in record:

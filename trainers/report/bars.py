@@ -14,12 +14,7 @@ def height(series):
 
 
 def draw(axes, series):
-    """Draws horizontal bars of accuracies, a group for each network.
-
-    Args:
-        axes: An empty panel.
-        series: List of `trainers.report.plots.Series`.
-    """
+    """Draws horizontal bars of accuracies, a group for each `Series`, in an empty panel."""
     budgets = sorted({point[0] for one in series for point in one.ours})
     width = 0.8 / max(len(budgets), 1)
     places = {

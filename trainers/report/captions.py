@@ -109,13 +109,7 @@ def _short(number):
 
 
 def note(points, records, paper):
-    """What points, bars and crosses are, in a sentence each.
-
-    Args:
-        points: What a point is, such as "mean".
-        records: The records that are shown.
-        paper: Whether figures of the paper are drawn.
-    """
+    """What points (such as "mean"), bars and the paper's crosses are, in a sentence each."""
     several = runs(records) not in ("", "one run")
     parts = [f"Shown: {points} of the runs. Error bars: least to largest run."] if several else []
     return " ".join([*parts, *(["Crosses: the paper."] if paper else [])])
@@ -124,10 +118,7 @@ def note(points, records, paper):
 def panel_of(experiment, network, many):
     """In which panel of a plot a network is, by a name; "" for the only one.
 
-    Args:
-        experiment: Name of the experiment.
-        network: Name of the network.
-        many: Whether there are more networks than one panel can show.
+    `many` says that there are more networks than one panel can show.
     """
     parts = network.split("-")
     if experiment == "finetune_cifar10":

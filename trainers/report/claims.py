@@ -11,13 +11,9 @@ _LEVEL = 0.05
 
 
 class Claim(NamedTuple):
-    """A claim on pairs of networks, in whatever columns both have runs.
+    """A claim, in words, on pairs of networks, in whatever columns both have runs.
 
-    Attributes:
-        words: What the paper says, a part of a sentence.
-        pairs: Pairs of networks; the first is said to be ahead, or level.
-        expected: "ahead" or "level".
-        field: Field of the records that is compared.
+    The first of a pair is said to be ahead, or level, in a field of the records.
     """
 
     words: str
@@ -27,14 +23,9 @@ class Claim(NamedTuple):
 
 
 def welch_p_value(first, second):
-    """Returns the two-sided p-value of Welch's test, that two means are equal.
+    """Returns the two-sided p-value of Welch's test, that the means of two groups are equal.
 
-    Args:
-        first: Values of one group.
-        second: Of the other. Variances may differ.
-
-    Returns:
-        A float from 0 to 1, or None if a group has fewer than two values, or neither has a spread.
+    Variances may differ. None if a group has fewer than two values, or neither has a spread.
     """
     groups = (first, second)
     if min(map(len, groups)) < 2:
@@ -53,12 +44,7 @@ def welch_p_value(first, second):
 def claim_text(records, claim):
     """Returns a claim, whether our runs confirm it, and a table of the differences; Markdown.
 
-    Args:
-        records: Records of one experiment.
-        claim: `Claim`.
-
-    Returns:
-        A text, "" if no pair has runs in a common column.
+    "" if no pair has runs in a common column.
     """
     found = _compared(records, claim)
     if not found:
@@ -142,14 +128,7 @@ def _verdict(differences, claim):
 def curve_text(records, first, second, words):
     """Returns the difference of two networks during training, a table by updates; Markdown.
 
-    Args:
-        records: Records of one experiment, whose curves have test accuracies.
-        first: Name of a network.
-        second: Of the one that it is compared with, in the same column.
-        words: What is said above the table, a sentence.
-
-    Returns:
-        A text; "" unless both have curves with common points.
+    `words` stand above the table. "" unless both have curves with common points.
     """
     points = {}
     for record in records:
@@ -175,12 +154,7 @@ def curve_text(records, first, second, words):
 
 
 def below_text(records, points=5):
-    """Returns the cells whose mean is so many points below the paper's figure; "" for none.
-
-    Args:
-        records: Records of one experiment.
-        points: In percent.
-    """
+    """Returns the cells whose mean is so many per cent below the paper's figure; "" for none."""
     known = [record for record in records if isinstance(record["paper_value"], (int, float))]
     parts = {}
     for (network, column), group in (by_cell(known) if known else {}).items():

@@ -8,12 +8,7 @@ _CHARACTERS = 12  # of a title, in an inch
 
 
 def new(width, height):
-    """Returns an empty figure.
-
-    Args:
-        width: In inches.
-        height: In inches.
-    """
+    """Returns an empty figure of a width and height in inches."""
     # Not pyplot: it would look for a screen. Inside, since tables need no plots.
     from matplotlib.figure import Figure
 

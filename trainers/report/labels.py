@@ -15,12 +15,8 @@ def wrapped(label):
 def label_ends(axes, height, skip=()):
     """Writes the label of each line at the right edge of a panel, level with where the line ends.
 
-    Labels that would overlap are moved apart. To be called when scales and limits are set.
-
-    Args:
-        axes: The panel.
-        height: Of the panel, in inches, about.
-        skip: Labels of lines that get none.
+    Labels that would overlap are moved apart; those in `skip` are left out. The panel is about so
+    many inches high. To be called when scales and limits are set.
     """
     axes.get_xlim(), axes.get_ylim()  # Matplotlib scales when it is asked
     to_fraction = axes.transData + axes.transAxes.inverted()

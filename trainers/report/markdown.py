@@ -2,13 +2,7 @@
 
 
 def table(header, rows, rule=" --- "):
-    """Returns a Markdown table.
-
-    Args:
-        header: Headings, an iterable.
-        rows: Iterable of rows of as many cells, of any type.
-        rule: What stands in each cell of the line below the headings.
-    """
+    """Returns a Markdown table; `rule` stands in each cell of the line below the headings."""
     header = list(header)
     lines = [_line(header), f"|{'|'.join([rule] * len(header))}|", *map(_line, rows)]
     return "\n".join(lines)

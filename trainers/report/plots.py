@@ -24,11 +24,8 @@ _PAPER = dict(linestyle="--", marker="x")  # How the paper's figures are drawn.
 def plot_runs(curves, path, title):
     """Draws test accuracy against the epsilon spent and returns the path of the PNG.
 
-    Args:
-        curves: Dict from a name to a list of (updates, epsilon, test accuracy in percent). Curves
-            without a finite epsilon are left out.
-        path: File to write.
-        title: Title of the plot.
+    `curves` has lists of (updates, epsilon, test accuracy in percent) by name. Those without a
+    finite epsilon are left out.
     """
     figure, axes = figure_and_axes()
     for name, points in curves.items():
@@ -44,7 +41,6 @@ class Series(NamedTuple):
     """A network's accuracies, as they are drawn.
 
     Attributes:
-        network: Its name.
         label: Its name in the plot, with what has to be said of its epsilon.
         index: Its place among the networks, which decides on colour and marker.
         ours: List of (epsilon, middle, least, largest), ascending.
@@ -62,13 +58,7 @@ def plot_experiment(records, path, title, networks=(), form=None):
     """Draws test accuracy against epsilon, with the paper's figures; returns the path.
 
     Panels with one or two budgets have bars. Many networks, or several data sets, have panels.
-
-    Args:
-        records: Records of one experiment.
-        path: File to write.
-        title: Title of the plot.
-        networks: Networks in their order; others follow.
-        form: `TableForm` of the experiment's table, which sums up the runs; by default the mean.
+    `networks` come first, in their order. `form` sums up the runs; by default their mean.
     """
     form = form or TableForm()
     experiment = records[0]["experiment"] if records else ""
@@ -107,7 +97,9 @@ def _series(records, networks, form):
     for index, norm in enumerate(dict.fromkeys(norm for norm, _ in cells)):
         ours, paper, holds, claimed = [], [], True, False
         for (name, _), group in cells.items():
-            epsilon = _target(group[0])
+            # Infinite without privacy; None if the noise was given.
+            is_private = group[0]["kind"] != "non_private"
+            epsilon = group[0]["epsilon_target"] if is_private else math.inf
             if name != norm or epsilon is None or (some_private and math.isinf(epsilon)):
                 continue
             cell = group[0]["cell"]
@@ -126,11 +118,6 @@ def _series(records, networks, form):
         if ours:
             found.append(Series(norm, label, index, sorted(ours), sorted(paper)))
     return found
-
-
-def _target(record):
-    """The epsilon that was asked for, infinite without privacy; None if the noise was given."""
-    return math.inf if record["kind"] == "non_private" else record["epsilon_target"]
 
 
 def _panels(series, experiment):
@@ -153,7 +140,7 @@ def _draw_lines(axes, series, height):
         color = f"C{place}"
         x, middle, low, high = zip(*one.ours, strict=True)
         spread = np.abs(np.array([low, high]) - middle)
-        look = dict(capsize=3, color=color, marker=_marker(place))
+        look = dict(capsize=3, color=color, marker=_MARKERS[place // _COLOURS % len(_MARKERS)])
         axes.errorbar(x, middle, yerr=spread, **look, label=one.label)
         if one.paper:
             theirs.append(f"{one.label}, the paper")
@@ -166,11 +153,6 @@ def _draw_lines(axes, series, height):
     axes.grid(alpha=0.3)
     _make_room_at_the_top(axes)
     label_ends(axes, 0.75 * height, skip=theirs)
-
-
-def _marker(index):
-    """Another one for each round of the ten colours."""
-    return _MARKERS[index // _COLOURS % len(_MARKERS)]
 
 
 def plot_weight_noise(records, path, title, networks=()):
@@ -263,13 +245,7 @@ def figure_and_axes():
 def saved(figure, axes, path, title, note="", skip=()):
     """Adds grid and labels to a panel of accuracies, saves its figure and returns the path.
 
-    Args:
-        figure: The figure.
-        axes: Its panel.
-        path: File to write.
-        title: Title of the figure.
-        note: What points and bars are, in words.
-        skip: Labels of lines that get none.
+    `note` says what points and bars are; labels of lines in `skip` are left out.
     """
     _make_room_at_the_top(axes)
     axes.grid(alpha=0.3)

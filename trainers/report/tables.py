@@ -107,16 +107,8 @@ def experiment_table(records, networks=(), more=None, form=None):
 
     Or a column per standard deviation of the noise in the weights. An entry sums the last weights'
     test accuracies up over seeds, as the form says, has the weight average's in brackets where
-    there is one, and the paper's figure.
-
-    Args:
-        records: Records of one experiment.
-        networks: Networks in their order; others follow.
-        more: Further columns: dict from a heading to a dict from a network to its entry.
-        form: `TableForm`; by default the means over runs.
-
-    Raises:
-        ValueError: if there are none.
+    there is one, and the paper's figure. `networks` come first, in their order. `more` has further
+    columns: a dict from a heading to a dict from a network to its entry.
     """
     form = form or TableForm()
     more = {**(more or {}), **(_minutes(records, form.minutes) if form.minutes else {})}
@@ -246,15 +238,7 @@ def _is_as_promised(record):
 
 
 def by_cell(records, networks=()):
-    """Returns a dict from (network, column) to the records of that cell.
-
-    Args:
-        records: Records of one experiment.
-        networks: Networks in their order; others follow.
-
-    Raises:
-        ValueError: if there are none.
-    """
+    """Returns a dict from (network, column) to the records of that cell, `networks` first."""
     if not records:
         raise ValueError("Expected at least one record, got none. Train a cell first.")
     cells = collections.defaultdict(list)

@@ -18,12 +18,9 @@ from trainers.specs.private import DECLARED, DROPOUTS
 
 
 def build_network(spec, data, **options):
-    """Builds the network of a spec; nothing is trained yet.
+    """Builds the network of the spec of a run, or of an `AuditSpec`; nothing is trained yet.
 
-    Args:
-        spec: Spec of a run, or `AuditSpec`.
-        data: `ExperimentData`.
-        **options: Further options of the model, or of public-batch normalisation.
+    `options` are further ones of the model, or of public-batch normalisation.
     """
     if getattr(spec, "trainable", None) is not None:
         from trainers.runs.finetune import build_finetuned
@@ -57,13 +54,7 @@ def _dropout(spec):
 def build_private(spec, data, *, steps, augmentation=None, accountant=None, **more):
     """Builds the network of a spec and makes it private; nothing is trained yet.
 
-    Args:
-        spec: `PrivateSpec` or `AuditSpec`.
-        data: `ExperimentData`.
-        steps: T.
-        augmentation: See `tfdpnorm.Views`.
-        accountant: None for that of the spec.
-        **more: Arguments of `make_private` that the spec does not have, such as `run_dir`.
+    `more` are arguments of `make_private` that the spec does not have, such as `run_dir`.
     """
     plan = plan_of(spec, data.num_examples, steps=steps, accountant=accountant)
     private = make_private_as(
@@ -87,17 +78,7 @@ def declaration_of(spec):
 
 
 def plan_of(spec, num_examples, *, steps=None, accountant=None):
-    """Returns the `PrivacyPlan` of a spec.
-
-    Args:
-        spec: `PrivateSpec` or `AuditSpec`.
-        num_examples: N.
-        steps: T; None for that of the spec.
-        accountant: None for that of the spec.
-
-    Raises:
-        ValueError: for a batch that is larger than N, or a budget that cannot be met.
-    """
+    """Returns the `PrivacyPlan` of a spec; `steps` and `accountant` None are the spec's."""
     if getattr(spec, "solves_head", False):
         return make_plan(
             num_examples=num_examples,
@@ -123,13 +104,7 @@ def plan_of(spec, num_examples, *, steps=None, accountant=None):
 def make_private_as(spec, network, plan, *, public_rows=None, augmentation=None, **more):
     """Makes a network private with the clipping, public rows, views and engine of a spec.
 
-    Args:
-        spec: `PrivateSpec` or `AuditSpec`.
-        network: Keras model.
-        plan: `PrivacyPlan`.
-        public_rows: [M, ...], or None.
-        augmentation: See `tfdpnorm.Views`.
-        **more: Further arguments of `make_private`.
+    `more` are further arguments of `make_private`.
     """
     public_batch = None
     if public_rows is not None:
@@ -190,13 +165,7 @@ def augmentations(count, shape, views="moved"):
     "random": a layer, `RandomCropAndFlip`, for every view, also for a single one. What it draws
     depends on no image, and need not be secret.
 
-    Args:
-        count: How many; of "moved" one of `trainers.specs.checks.MULTIPLICITIES`.
-        shape: Shape of a row of the training set.
-        views: One of `trainers.specs.private.VIEWS`.
-
-    Raises:
-        ValueError: if rows of this shape are no images.
+    `count` is of "moved" one of `trainers.specs.checks.MULTIPLICITIES`; `shape` that of a row.
     """
     if count == 1 and views == "moved":
         return None

@@ -40,18 +40,14 @@ class ExperimentData:
     """The arrays of one run.
 
     Attributes:
-        train_x: [N, ...] training rows, private if anything is.
-        train_y: [N] labels.
-        num_classes: Number of labels.
+        train_x: [N, ...] training rows, private if anything is; labels are [N].
         test_x: [N_test, ...]; None where nothing is tested.
-        test_y: [N_test].
         public_x: [M, ...] public rows; `SyntheticRows` if they are to be made for the model; or
             None.
         scale: "full", or what was left out.
         public_source: Where the public rows come from, in words; None without them.
         validation_x: [N_validation, ...] rows to look at during training, held out of the training
             rows or public, or None.
-        validation_y: [N_validation], or None.
         model_options: Dict of options that the model needs for these data.
         pretrained: What was trained on public data, in words; None for nothing.
         no_guarantee_because: Tuple of reasons, in the data, why no guarantee holds.
@@ -90,19 +86,9 @@ _TAKE_SMALL_IMAGES = ("mlp", "random_features", "small_cnn")
 def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print):
     """Loads what a spec asks for, as its network or the trained part of it takes it.
 
-    Args:
-        spec: Spec of a run, private or not.
-        data_dir: TFDS directory, or None for its default.
-        cache_dir: Folder for pre-trained networks, and for what frozen parts give; that of private
-            images is as private as these.
-        echo: Function that shows a line, should something have to be computed or said first.
-
-    Raises:
-        DatasetNotFoundError: if a set is not there and cannot be downloaded.
-        FileNotFoundError: if the file of a model to import is not there.
-        OSError: if the file of a public vocabulary cannot be read.
-        ValueError: if there are too few public rows, or too few to hold any out, or for a model or
-            images that do not fit.
+    `cache_dir` is the folder for pre-trained networks, and for what frozen parts give; that of
+    private images is as private as these. `echo` shows a line, should something have to be computed
+    or said first. What is missing, or does not fit, is rejected.
     """
     is_imported = trains_imported(spec)
     load, load_public = load_examples, load_labelled
@@ -157,25 +143,16 @@ def sampled_persons(spec, train):
 def scale_of(spec, notes, pretraining=None):
     """Returns in words what of a run is smaller than in the paper, or another; "full" for nothing.
 
-    Args:
-        spec: Spec of the run, which says so of its settings.
-        notes: What is said of its examples, see `Chosen`.
-        pretraining: What is said of those of a pre-training, or None.
+    `notes` are on its examples, see `Chosen`, `pretraining` on those of a pre-training, or None.
     """
     return "; ".join(filter(None, [*notes, pretraining, spec.reduced])) or "full"
 
 
 class Chosen(NamedTuple):
-    """The parts of data sets that a run uses, as loaded.
+    """The parts of data sets that a run uses, as loaded: `Examples` to train, test and look at.
 
-    Attributes:
-        train: `Examples` to train on.
-        test: `Examples` to test on.
-        looked_at: `Examples` to look at during training, or None.
-        public: [M, ...] public rows, or None.
-        synthetic: `SyntheticRows` in their place, or None.
-        public_source: See `ExperimentData`.
-        notes: What was left out of them, a tuple of texts.
+    `public` are [M, ...] public rows, or `synthetic` ones in their place; `notes` say what was left
+    out of them.
     """
 
     train: Examples
@@ -188,19 +165,11 @@ class Chosen(NamedTuple):
 
 
 def choose(spec, load, load_public, data_dir=None, echo=print):
-    """Chooses the examples of a run by their numbers and the seed.
+    """Chooses the examples of a run by their numbers and the seed: `Chosen`.
 
-    Where they have persons, these are chosen, each with all of their examples.
-
-    Args:
-        spec: Spec of the run.
-        load: Function from the name of a set, its split and `data_dir` to `Examples`.
-        load_public: The same, for examples to look at that are public.
-        data_dir: TFDS directory.
-        echo: Function that shows a line.
-
-    Returns:
-        `Chosen`.
+    Where they have persons, these are chosen, each with all of their examples. `load` gives
+    `Examples` for the name of a set, its split and `data_dir`; `load_public` as well, for public
+    examples to look at.
     """
     is_private = spec.kind == "private"
     train = load(spec.dataset, "train", data_dir)
@@ -322,13 +291,8 @@ def synthetic_rows(spec):
 def row_maker(spec, train):
     """Returns how rows are made for a spec's network, which is not imported.
 
-    Args:
-        spec: Spec of the run.
-        train: `Examples` to train on.
-
-    Returns:
-        Pair: function from raw rows to the network's, and a dict of what `ExperimentData` holds
-        besides.
+    That is a function from raw rows to the network's, and a dict of what `ExperimentData` holds
+    besides.
     """
     if train.x.dtype != object:
         return (lambda x: match_images(x, image_shape(spec, train.x.shape[1:]))), {}
@@ -378,19 +342,8 @@ _OF_ONE_KIND = ({"digits", "mnist"},)
 def validation_rows(spec, train, source, data_dir=None):
     """Chooses the rows to look at during training, by row number and seed alone.
 
-    Args:
-        spec: Spec of the run.
-        train: `Examples` to train on.
-        source: Function from the name of a set, its split and `data_dir` to `Examples`.
-        data_dir: TFDS directory.
-
-    Returns:
-        Triple: `Examples` to look at, or None; `Examples` to train on; what was left out of these,
-        in words, or None.
-
-    Raises:
-        ValueError: if there are too few, or if public rows are known to have other classes than the
-            private ones.
+    `source` gives `Examples` for the name of a set, its split and `data_dir`. Returns `Examples` to
+    look at, or None; those to train on; what was left out of these, in words, or None.
     """
     plateau = getattr(spec, "plateau", "none")
     if plateau == "public":

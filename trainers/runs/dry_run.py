@@ -13,16 +13,7 @@ def dry_run(kind, spec, *, data_dir=None, folders=(KEPT,)):
     """Returns in words what a spec's run would be, and how long it may take.
 
     The model is built, with all checks of its settings, on data of which only the size is known.
-
-    Args:
-        kind: Subclass of `Run`.
-        spec: Spec of its kind.
-        data_dir: TFDS directory.
-        folders: Folders of records; the time is judged by those of the same network.
-
-    Raises:
-        DatasetNotFoundError: if a set is not there.
-        ValueError: for settings that do not fit together, or a record that cannot be read.
+    The time is judged by records, in `folders`, of the same network.
     """
     run = kind(spec, outline(spec.run, data_dir))
     found = [record for folder in folders for record in read_records(folder)]

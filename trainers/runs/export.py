@@ -14,16 +14,8 @@ _ROWS = 64
 def check_export(spec, folder, data_dir=None):
     """Raises for settings that `export_finetuned` could not write, before anything is trained.
 
-    Args:
-        spec: `PrivateSpec`.
-        folder: Folder of the files.
-        data_dir: TFDS directory.
-
-    Raises:
-        DatasetNotFoundError: if the public set is not there.
-        ValueError: for images that are split off from the private ones, or the private ones: the
-            ranges of int8 have to come from images that are not private.
-        OSError: if the folder cannot be written to.
+    Public images must not be split off from the private ones, or be these: the ranges of int8 have
+    to come from images that are not private.
     """
     if spec.public_dataset == "split":
         raise ValueError(
@@ -37,20 +29,9 @@ def check_export(spec, folder, data_dir=None):
 
 
 def export_finetuned(spec, result, folder, *, data_dir=None, echo=print):
-    """Writes the model from images to logits in all formats, and its card.
+    """Writes the model of a `RunResult`, from images to logits, in all formats, and its card.
 
-    Args:
-        spec: `PrivateSpec` of the run.
-        result: Its `RunResult`.
-        folder: Folder of the files.
-        data_dir: TFDS directory.
-        echo: Function that shows a line.
-
-    Returns:
-        List of `tfdpnorm.convert.exported.ExportedFile`.
-
-    Raises:
-        ValueError: as `check_export`, and if a public image is also a private one.
+    Returns a list of `tfdpnorm.convert.exported.ExportedFile`.
     """
     check_export(spec, folder, data_dir)
     of = f"{_ROWS} images of {spec.public_dataset}, which are public"

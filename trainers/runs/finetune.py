@@ -40,20 +40,9 @@ MODELS_DIR = "TFDPNORM_MODELS_DIR"  # environment variable: folder of models to 
 def prepared(spec, raw, *, data_dir=None, cache_dir, echo=print):
     """Returns images as inputs of the trained part: the frozen part's outputs, if there is one.
 
-    Args:
-        spec: `PrivateSpec` of an imported model.
-        raw: Dict from names of arrays (train_x, test_x, public_x, validation_x) to images or None.
-        data_dir: TFDS directory.
-        cache_dir: Folder for outputs of the frozen part; that of private images is as private
-            as these.
-        echo: Function that shows a line.
-
-    Returns:
-        Pair of such a dict and a dict of further fields of `ExperimentData`.
-
-    Raises:
-        FileNotFoundError: if the file of the model is not there.
-        ValueError: for a model or images that do not fit.
+    `raw` has images or None by names of arrays (train_x, test_x, public_x, validation_x). Outputs
+    of the frozen part are kept in `cache_dir`; those of private images are as private as these.
+    Returns such a dict and a dict of further fields of `ExperimentData`.
     """
     part = imported_parts(spec)
     # Before hours of features are computed.
@@ -79,13 +68,7 @@ def prepared(spec, raw, *, data_dir=None, cache_dir, echo=print):
 
 
 def said_of(spec, part, image_shape):
-    """Returns in words what an imported model is, and what is trained of it.
-
-    Args:
-        spec: `PrivateSpec`.
-        part: Its `ImportedParts`.
-        image_shape: Shape of an image as it is loaded.
-    """
+    """Returns in words what an imported model is, and what is trained of it."""
     if part.trained is None:
         return f"{part.said}, frozen; its features"
     said = f"{part.said}, trained further: {spec.trainable}"
@@ -106,15 +89,7 @@ def rows_shape(spec, part, image_shape):
 def public_images(spec, private_x, count, data_dir=None):
     """Returns images that may be looked at without noise, shaped as the private ones.
 
-    Args:
-        spec: `PrivateSpec`.
-        private_x: [N, height, width, channels], which none of them may be among.
-        count: How many.
-        data_dir: TFDS directory.
-
-    Raises:
-        DatasetNotFoundError: if the public set is not there.
-        ValueError: if one of them is private.
+    None of them may be among `private_x`, [N, height, width, channels].
     """
     name, seed, shape = spec.public_dataset, spec.seed, private_x.shape[1:]
     if is_synthetic(name):
@@ -128,10 +103,7 @@ def public_images(spec, private_x, count, data_dir=None):
 def check_images(model, images, image_size):
     """Raises ValueError for other data than images, and for another size than the model takes.
 
-    Args:
-        model: That takes the images.
-        images: [N, height, width, channels].
-        image_size: Height and width that they are brought to; None for their own.
+    `image_size` is what they are brought to; None for their own.
     """
     if images.dtype == object or images.ndim != 4:
         raise ValueError("An imported model trains on images, not on texts.")
@@ -153,10 +125,7 @@ def check_images(model, images, image_size):
 def build_finetuned(spec, data, **statistics):
     """Builds what a `PrivateSpec` trains: all of the converted model, or what is not frozen of it.
 
-    Args:
-        spec: `PrivateSpec`.
-        data: `ExperimentData`.
-        **statistics: For public-batch normalisation.
+    `statistics` are for public-batch normalisation.
     """
     keras.utils.set_random_seed(spec.seed)
     with made_under(spec.precision):
@@ -216,13 +185,7 @@ def _constants(features):
 
 
 def deployed_model(spec, private, image_shape):
-    """Returns the model from images in [0, 1] to logits that a finished run has made.
-
-    Args:
-        spec: `PrivateSpec`.
-        private: The `PrivateModel` of the run.
-        image_shape: (height, width, channels) of the images that come.
-    """
+    """Returns the model from images in [0, 1] to logits that a finished run has made."""
     trained = private.servable()
     part = imported_parts(spec)
     if part.frozen is None:
@@ -257,9 +220,7 @@ class ImportedParts(NamedTuple):
 def imported_parts(spec):
     """Returns the `ImportedParts` of a `PrivateSpec`; layers are frozen as it says.
 
-    Raises:
-        FileNotFoundError: if there is no such file, neither here nor in the folder of models.
-        ValueError: if it holds no model of images, or one of fewer layers than are to be trained.
+    The file may be in the folder of models, too.
     """
     model = load_model(model_file(spec.model))
     trunk = trunk_of(model)

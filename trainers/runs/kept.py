@@ -21,18 +21,10 @@ SETTINGS = "settings.json"
 def claim_run_dir(run_dir, spec, resume=False):
     """Context in which a run is prepared that is kept in a folder, which is empty or its own.
 
-    On entering, the settings of a new run are written, whole or not at all. If the preparation
-    fails and has left nothing besides, they are removed, and so is the folder if it is new.
-
-    Args:
-        run_dir: Folder, made if absent; None for a run that is not kept.
-        spec: The run's spec.
-        resume: Whether to resume the run that the folder holds, if any.
-
-    Raises:
-        ValueError: on entering, if the folder holds a run and `resume` is False, or a run with
-            other settings, or files without settings.
-        OSError: on entering, if the folder cannot be made or written to.
+    On entering, the settings of a new run are written, whole or not at all. A folder that holds a
+    run is rejected unless `resume`, and one with other settings, or files without settings, always.
+    If the preparation fails and has left nothing besides, the settings are removed, and so is the
+    folder if it is new. None for a run that is not kept.
     """
     if run_dir is None:
         yield
@@ -107,12 +99,7 @@ _SUFFIX = ".keras"
 
 
 def check_model_file(path):
-    """Refuses a path that a model cannot be saved to, before anything is trained.
-
-    Raises:
-        ValueError: for another ending than .keras.
-        OSError: if its folder cannot be written to.
-    """
+    """Rejects a path that a model cannot be saved to, before anything is trained."""
     path = pathlib.Path(path)
     if path.suffix != _SUFFIX:
         raise ValueError(
@@ -130,13 +117,7 @@ def average_file(path):
 def save_model(path, model, statement):
     """Writes a model as Keras does, and its privacy statement to a text file of the same name.
 
-    Args:
-        path: The file, ending in .keras.
-        model: A Keras model, or a `PrivateModel`.
-        statement: Text.
-
-    Returns:
-        Both paths, a pair.
+    The file ends in .keras. Returns both paths.
     """
     path = pathlib.Path(path)
     with files.scratch_file(path) as partial:

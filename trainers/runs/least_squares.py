@@ -26,14 +26,7 @@ class LeastSquaresRun(Run):
 
     The network is built as for training. What is before its last dense layer stays as it is; its
     outputs are brought to the principal directions of those of public images, and to length 1.
-
-    Args:
-        spec: `PrivateSpec`.
-        data: `ExperimentData`; its public rows whiten.
-        **more: See `Run`.
-
-    Attributes:
-        model: `LeastSquaresHead` behind the network; the network itself before `train`.
+    `model` is the network, and after `train` the `LeastSquaresHead` behind it.
     """
 
     can_resume = False
@@ -134,11 +127,9 @@ class LeastSquaresRun(Run):
         return spent_in_words(self, record)
 
     def released(self):
-        """As `Run`."""
         return self.model, self.model.privacy_statement()
 
     def statement(self):
-        """As `Run`."""
         return self.model.privacy_statement_json()
 
     def close(self):
@@ -164,14 +155,8 @@ def most_directions(plan):
 def whitened(features, public_x, directions, *, or_fewer=False):
     """Returns a model of features that public rows have centred and whitened, at length 1.
 
-    Args:
-        features: Keras model from rows to features [rows, F].
-        public_x: [M, ...] public rows.
-        directions: How many of the principal directions of their features are kept.
-        or_fewer: Whether all are kept where there are fewer.
-
-    Raises:
-        ValueError: if they do not have so many, unless fewer will do.
+    `features` is a model from rows to [rows, F]. So many principal directions of those of the
+    public rows are kept, all of them where there are fewer if `or_fewer`.
     """
     public = features.predict(public_x, batch_size=TEST_ROWS, verbose=0).astype(np.float64)
     mean = public.mean(axis=0)

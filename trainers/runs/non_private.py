@@ -24,11 +24,8 @@ def reason_of(spec):
 class NonPrivateRun(Run):
     """A run of a `NonPrivateSpec`.
 
-    Its `run_dir` has a backup after each epoch, and is removed at the end.
-
-    Attributes:
-        model: Keras model.
-        curve: List of dicts with "epoch" and "validation_accuracy" in percent.
+    Its `run_dir` has a backup after each epoch, and is removed at the end. The curve has dicts with
+    "epoch" and "validation_accuracy" in percent.
     """
 
     def __init__(self, spec, data, **more):

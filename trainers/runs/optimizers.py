@@ -25,10 +25,7 @@ _CLASSES = {
 class PowerDecay(keras.optimizers.schedules.LearningRateSchedule):
     """The learning rate eta_0 / t^gamma, in rounds t = 1, 2, ... of some updates each.
 
-    Args:
-        initial: eta_0.
-        power: gamma >= 0.
-        round_length: Updates of a round, >= 1; need not be whole.
+    A round need not be a whole number of updates.
     """
 
     def __init__(self, initial, power, round_length):
@@ -46,12 +43,9 @@ class PowerDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 
 def make_optimizer(spec, updates, num_examples=None):
-    """Returns the Keras optimizer that a spec describes.
+    """Returns the Keras optimizer that a spec describes, for so many updates.
 
-    Args:
-        spec: Spec of a run.
-        updates: How many updates the run makes.
-        num_examples: N, which must be public, for a rate that falls by epochs, and for a prior.
+    N must be public, for a rate that falls by epochs, and for a prior.
     """
     rate = float(spec.learning_rate)
     if spec.learning_rate_schedule == "cosine":
@@ -82,11 +76,6 @@ def halving_callbacks(spec, data, plan):
     "private": `PrivateValidation` asks after each epoch, and is charged to the validation examples,
     none of which is a training example. "public" and "test": Keras' loss on public examples or on
     the test set, see `fit_options`.
-
-    Args:
-        spec: `PrivateSpec`.
-        data: `ExperimentData`.
-        plan: `tfdpnorm.privacy.PrivacyPlan` of the run.
     """
     if spec.plateau == "none":
         return []
@@ -111,9 +100,6 @@ class EarlyStopping(keras.callbacks.EarlyStopping):
     """Ends training without progress of the validation loss, with the weights of the best epoch.
 
     Also where it ends by itself: whether Keras takes the best weights then depends on its version.
-
-    Args:
-        patience: Epochs without progress.
     """
 
     def __init__(self, patience):

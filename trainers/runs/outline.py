@@ -19,12 +19,7 @@ from trainers.runs import pretraining
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """Stands for an array [N, ...] that is not loaded.
-
-    Attributes:
-        shape: Of the array.
-        dtype: Of the array.
-    """
+    """Stands for an array [N, ...] that is not loaded."""
 
     shape: tuple
     dtype: np.dtype
@@ -45,14 +40,6 @@ def outline(spec, data_dir=None):
     """Returns the `ExperimentData` of a spec with `Rows` in place of loaded data.
 
     N is the largest that it may be: rows that equal public ones are known once they are loaded.
-
-    Args:
-        spec: Spec of a run, private or not.
-        data_dir: TFDS directory.
-
-    Raises:
-        DatasetNotFoundError: if the training or test set is not there.
-        ValueError: as `trainers.runs.data.load_experiment_data`.
     """
 
     def load(name, split, data_dir=None):

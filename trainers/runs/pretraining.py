@@ -42,26 +42,14 @@ def frozen_features(spec, arrays, *, tested_y=None, data_dir=None, cache_dir=CAC
     """Returns the features of images under the pre-trained part "features" of a spec's network.
 
     The network is trained on the public set first, once for all runs that share it; its weights and
-    the features are kept in `cache_dir`. Features are centred by the mean of the public images'
-    features and divided by their root mean square, both constants of public data.
+    the features are kept in `cache_dir`, where those of private images are as private as the
+    images. Features are centred by the mean of the public images' features and divided by their
+    root mean square, both constants of public data. `arrays` has images [N, height, width,
+    channels], or None, by name, and `tested_y` the labels of "test_x".
 
-    Args:
-        spec: `PrivateSpec` with a `pretraining_dataset`.
-        arrays: Dict from a name to images [N, height, width, channels], or to None.
-        tested_y: Labels of the images "test_x".
-        data_dir: TFDS directory.
-        cache_dir: Folder for weights and features. Those of private images are as private as
-            the images.
-        echo: Function that shows a line.
-
-    Returns:
-        Triple: dict from the same names to float32 [N, features], or to None; a line that says what
-        was pre-trained, and, if the classes of both sets mean the same, what accuracy the public
-        network has on "test_x" by itself; and what of the public set was not there, or None.
-
-    Raises:
-        DatasetNotFoundError: if the public set is not there.
-        ValueError: if the network has no part to freeze, or the images do not fit.
+    Returns three things: a dict from the same names to float32 [N, features], or to None; a line
+    that says what was pre-trained, and, if the classes of both sets mean the same, what accuracy
+    the public network has on "test_x" by itself; and what of the public set was not there, or None.
     """
     shape = next(x.shape[1:] for x in arrays.values() if x is not None)
     public = _PublicTraining(spec, shape, data_dir, cache_dir, echo)

@@ -34,18 +34,8 @@ class PrivateRun(Run):
     Of the methods of Ermis & Cemgil (2017), "dpsgd" and "none" train the plain network; "svi" adds
     the gradient of a normal prior behind the noise, by the optimizer. The network of "dpvd" has
     layers of variational dropout, which get the noise of each update, in the sound reading; the
-    other one is `PrintedRun`.
-
-    Args:
-        spec: `PrivateSpec`.
-        data: `ExperimentData`.
-        checkpoint_every: See `tfdpnorm.RunDir`.
-        **more: See `Run`.
-
-    Attributes:
-        model: `PrivateModel`.
-        curve: List of (updates, epsilon spent, test accuracy in percent), since the run was last
-            resumed.
+    other one is `PrintedRun`. The curve has (updates, epsilon spent, test accuracy in percent),
+    since the run was last resumed.
     """
 
     def __init__(self, spec, data, *, checkpoint_every=None, **more):
@@ -201,7 +191,6 @@ class PrivateRun(Run):
         return self.model.ledger.claimed_epsilon() if _is_claimed(self.spec) else None
 
     def averaged(self):
-        """As `Run`."""
         return None if self._average is None else self._average.applied()
 
     def spent(self, record):

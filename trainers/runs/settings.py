@@ -19,13 +19,10 @@ _SPECS = {
 def differences(spec, other):
     """Returns the names of the settings in which a run with settings `other` differs from `spec`.
 
-    Lists count as tuples, and a field that `other` lacks counts as its default: older records do
-    not have the newer fields. A field that the spec lacks is a difference. Left out are the seed,
-    what changes nothing that is measured, and what has no effect in either run.
-
-    Args:
-        spec: Spec of a run, such as a `PrivateSpec`.
-        other: Dict, such as the "flags" of a record.
+    Lists count as tuples, and a field that `other` lacks, such as a record's "flags", counts as its
+    default: older records do not have the newer fields. A field that the spec lacks is a
+    difference. Left out are the seed, what changes nothing that is measured, and what has no effect
+    in either run.
     """
     return _differences(spec.settings, other, _SPECS.get(spec.kind, (type(spec),)))
 

@@ -25,13 +25,7 @@ _SLOW = (
 
 
 class RunResult(NamedTuple):
-    """The result of a run.
-
-    Attributes:
-        record: Dict with the fields of `trainers.records.fields.FIELDS`.
-        model: The trained model: a `PrivateModel`, or a Keras model trained without privacy.
-        curve: List of points during the run, in the form of its kind.
-    """
+    """A run's record, the trained model, private or not, and points in the form of its kind."""
 
     record: dict
     model: keras.Model
@@ -41,18 +35,9 @@ class RunResult(NamedTuple):
 class Run:
     """One run, step by step: its model is built, described, restored, trained, measured, closed.
 
-    Args:
-        spec: Spec of its kind.
-        data: `ExperimentData`.
-        run_dir: Folder from which the run can be resumed after a crash; None keeps none.
-        resume: Whether to resume the run that `run_dir` holds.
-        echo: Function that shows a line.
-        callbacks: Further Keras callbacks.
-
-    Attributes:
-        model: What is trained.
-        curve: List of points during the run.
-        can_resume: Whether `run_dir` keeps what was trained.
+    `run_dir` is the folder from which it can be resumed after a crash, and `resume` says whether
+    to; None keeps none. `can_resume` says whether that folder keeps what was trained. The curve is
+    a list of points during the run.
     """
 
     can_resume = True
@@ -121,29 +106,20 @@ def run(
     model_file=None,
     **more,
 ):
-    """Trains one cell and writes its record.
+    """Trains one cell, a spec of the `kind`, a subclass of `Run`, and writes its record.
 
     Args:
-        kind: Subclass of `Run`.
-        spec: Spec of its kind.
-        data_dir: TFDS directory.
         cache_dir: Folder for pre-trained networks and their features.
         output_dir: Folder for the record; None writes none.
         data: `ExperimentData` if already loaded.
-        echo: Function that shows a line.
-        run_dir: Folder from which the run can be resumed after a crash; None keeps none.
-        resume: Resume the run that `run_dir` holds.
+        run_dir: Folder from which the run can be resumed after a crash; None keeps none. One that
+            holds a run needs `resume`, and the same run.
         model_file: Keras file for the trained model; its privacy statement goes beside it, and so
             does the model with averaged weights, if they were averaged. None saves none.
         **more: What the kind takes besides, such as `callbacks`.
 
     Returns:
         A `RunResult`; its seconds are those since the run was last resumed.
-
-    Raises:
-        ValueError: before training, if `run_dir` holds a run and `resume` is False, or another run.
-        OSError: before training, if `output_dir` or the folder of `model_file` cannot be written
-            to.
     """
     if output_dir is not None:
         files.make_folder(output_dir, "output_dir")
@@ -176,14 +152,10 @@ def run(
 
 
 def make_record(training, seconds, examples):
-    """Returns the record of a finished run.
+    """Returns the record of a finished run, which trained so many seconds since it was resumed.
 
-    Fields that its kind does not fill in are None, and those of privacy say that there is none.
-
-    Args:
-        training: `Run`.
-        seconds: How long it trained, since it was last resumed.
-        examples: How many examples went through the model in that time.
+    Fields that its kind does not fill in are None, and those of privacy say that there is none. So
+    many examples went through the model in that time.
     """
     spec, cell = training.spec, training.spec.run
     return {
@@ -243,10 +215,6 @@ def test_accuracy(model, data):
     """Test accuracy in percent of the present weights, `TEST_ROWS` rows at a time.
 
     Where weights are drawn at every call, that many rows share a draw.
-
-    Args:
-        model: Keras model.
-        data: `ExperimentData`.
     """
     return _top1(_logits(model, data), data.test_y)
 

@@ -14,13 +14,7 @@ MEASURED = "measured.json"  # exact test accuracies: not in the run, which may b
 
 
 class CellHyperModel(PrivateHyperModel):
-    """A cell of an experiment with some of its settings open.
-
-    Args:
-        spec: `SearchSpec`.
-        data: `ExperimentData`.
-        checkpoint_every: See `tfdpnorm.RunDir`.
-    """
+    """A cell of an experiment, of a `SearchSpec`, with some of its settings open."""
 
     def __init__(self, spec, data, checkpoint_every=None):
         super().__init__()
@@ -47,7 +41,6 @@ class CellHyperModel(PrivateHyperModel):
         }
 
     def lots(self):
-        """As `PrivateHyperModel`."""
         sizes = self._grids.get("expected_batch_size", (self._spec.run.expected_batch_size,))
         count = self._data.num_examples
         specs = [self._trial_spec({"expected_batch_size": size}) for size in sizes]
@@ -65,7 +58,6 @@ class CellHyperModel(PrivateHyperModel):
         return run.model
 
     def restore(self, hp, trial):
-        """As `PrivateHyperModel`."""
         run = self._run(hp, trial)
         run.restore()
         return run.model

@@ -24,10 +24,7 @@ _ORACLES = {
 class PlainTuner(keras_tuner.Tuner):
     """Trains the trials of a search as the cell's experiment trains them, and scores them exactly.
 
-    Args:
-        spec: `SearchSpec` of a run without privacy.
-        data: `ExperimentData`.
-        directory: Folder of the search.
+    The `SearchSpec` is of a run without privacy.
     """
 
     def __init__(self, spec, data, directory):

@@ -26,12 +26,8 @@ NOT_FOR_RELEASE = (
 class SearchRun(Run):
     """A search over settings of a run, with the budget of the run for all its trials.
 
-    A run without privacy has no budget, and its trials cost nothing.
-
-    Args:
-        spec: `SearchSpec`.
-        data: `ExperimentData`, from which the examples that score the trials are taken.
-        **more: See `Run`.
+    A run without privacy has no budget, and its trials cost nothing. The examples that score the
+    trials are taken from `data`.
     """
 
     def __init__(self, spec, data, *, checkpoint_every=None, **more):

@@ -41,13 +41,7 @@ SEARCHED = tuple(_GRIDS)
 def grids(spec, num_examples=None):
     """Returns a dict from the name of each setting that a spec searches to its values, a tuple.
 
-    Args:
-        spec: `SearchSpec`.
-        num_examples: N: larger default batch sizes are left out. None: any size.
-
-    Raises:
-        ValueError: for a name that cannot be searched, or is there twice, or a value of another
-            type.
+    Default batch sizes that are larger than N, unless that is None, are left out.
     """
     run, found = spec.run, {}
     for item in spec.over.split(","):
@@ -75,13 +69,7 @@ def grids(spec, num_examples=None):
 
 
 def trial_spec(run, chosen, **more):
-    """Returns the spec of a trial.
-
-    Args:
-        run: Spec of the run that is searched.
-        chosen: Dict from the names in `grids` to the values that the trial has.
-        **more: Further fields that differ.
-    """
+    """Returns the spec of a trial, with the values chosen for names in `grids`, and more fields."""
     changes = {_field(run, name): value for name, value in chosen.items()}
     if "groups" in chosen:
         changes["model_options"] = (*run.model_options, ("groups", chosen["groups"]))

@@ -11,13 +11,7 @@ MULTIPLICITIES = (1, 5, 9)
 
 
 def check_not_private(name, public, private):
-    """Raises ValueError for a public set that is the private one.
-
-    Args:
-        name: Of the setting.
-        public: Name or path of the public set.
-        private: Name or path of the private one.
-    """
+    """Raises ValueError for a public set that is the private one, each a name or a path."""
     if pathlib.Path(public).resolve() == pathlib.Path(private).resolve():
         raise ValueError(
             f"Expected another {name} than the private dataset, got {public!r} and {private!r}. "

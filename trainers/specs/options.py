@@ -18,11 +18,9 @@ _KEY = "option"
 
 @dataclasses.dataclass(frozen=True)
 class Condition:
-    """When an option has any effect.
+    """When an option has any effect: in words and flags, such as "--plateau=private".
 
-    Attributes:
-        needs: What gives it one, in words and flags, such as "--plateau=private".
-        holds: Function of a run's settings (a dict) that says whether it has one.
+    `holds` says for a run's settings, a dict, whether it has one.
     """
 
     needs: str
@@ -45,7 +43,6 @@ class Option:
         help: What it is, in a sentence; the help of its flag.
         check: Function (name, value) that raises ValueError for a value out of range, such as
             those of `tfdpnorm.arguments`; None for no check.
-        choices: Tuple of the values that it takes; None for any.
         words: Tuple of the words that it takes in the place of a number.
         flag: Whether it is a flag, or the flag's name if that is not the field's.
         instead_of: Name of another field; exactly one of the two is given.
@@ -68,13 +65,9 @@ class Option:
 
 
 def option(default=dataclasses.MISSING, help="", *, check=None, at_least=None, **more):
-    """Returns a field of a spec, for the body of its class.
+    """Returns a field of a spec, for the body of its class; without a default it must be given.
 
-    Args:
-        default: Of the field; by default it must be given.
-        help, check: See `Option`.
-        at_least: For whole numbers, instead of `check`: the smallest.
-        **more: The other attributes of `Option`.
+    `at_least` is, for whole numbers, the smallest, instead of a `check`. See `Option`.
     """
     if at_least is not None:
         check = functools.partial(arguments.whole, at_least=at_least)

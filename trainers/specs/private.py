@@ -473,7 +473,6 @@ class PrivateSpec(TrainingSpec):
 
     @property
     def datasets(self):
-        """As `TrainingSpec`."""
         public = self.public_dataset if _has_public_rows(vars(self)) else "split"
         is_real = public != "split" and not public.startswith("synthetic")
         others = (self.pretraining_dataset, self.plateau_dataset, public if is_real else None)

@@ -112,14 +112,9 @@ def _check_searched(run):
 
 
 def search_spec(run, **settings):
-    """Returns the spec of a search over settings of a run.
+    """Returns the spec of a search over settings of a run, a `PrivateSpec` or `NonPrivateSpec`.
 
-    Args:
-        run: `PrivateSpec`, or `NonPrivateSpec`.
-        **settings: Fields of `SearchSpec`, and those of the run that differ.
-
-    Raises:
-        ValueError: for a run whose epsilon does not hold, or settings that do not fit together.
+    The settings are fields of `SearchSpec`, and those of the run that differ.
     """
     is_private = run.kind == "private"
     own = {n: settings.pop(n) for n in options(SearchSpec) if n in settings}

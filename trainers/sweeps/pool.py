@@ -21,11 +21,7 @@ from trainers.sweeps.worker import Outcome, train
 class Workers:
     """Trains runs by some workers; a run whose worker dies is tried once more.
 
-    Args:
-        job: The runs' `Job`.
-        count: How many workers.
-        make_pool: Function from a number of workers to what has `ProcessPool`'s methods.
-        show: Function that shows a text.
+    `make_pool` gives for a number of workers something with `ProcessPool`'s methods.
     """
 
     def __init__(self, job, count, make_pool, show):
@@ -107,9 +103,6 @@ class ProcessPool:
 
     They share the cores. They end as soon as `stop` is called or this process ends, however it
     ends, and leave the folders of their runs; Ctrl-C in a terminal does not reach them.
-
-    Args:
-        workers: How many.
     """
 
     def __init__(self, workers):

@@ -14,13 +14,8 @@ from trainers.runs.settings import differences
 def select(specs, seeds, patterns=()):
     """Returns the specs of all runs, seed by seed, so that a stopped sweep has whole tables.
 
-    Args:
-        specs: The cells, in their order.
-        seeds: How many seeds each is trained with: 0, 1, ...
-        patterns: Names of cells or shell-style patterns of them; empty for all cells.
-
-    Raises:
-        ValueError: for `seeds` below 1, or a pattern that no cell matches.
+    Each cell has so many seeds: 0, 1, ... The patterns are names of cells, or shell-style patterns
+    of them; empty for all cells.
     """
     arguments.whole("seeds", seeds, at_least=1)
     chosen = [s for s in specs if not patterns or any(_matches(s.cell, p) for p in patterns)]
@@ -65,14 +60,7 @@ def _matches(cell, pattern):
 
 
 def listing(runs, records, workers=1, kept=()):
-    """Returns, a line for each cell, what is done and what is left, and the time that takes.
-
-    Args:
-        runs: List of specs.
-        records: Records of their table.
-        workers: How many are trained at once.
-        kept: See `estimate`.
-    """
+    """Returns, a line for each cell, what is done and what is left, and the time that takes."""
     cells = {}
     for spec in runs:
         cells.setdefault(spec.cell, []).append(spec)
@@ -108,16 +96,11 @@ def listing(runs, records, workers=1, kept=()):
 def estimate(spec, records, kept=()):
     """Returns the seconds that a run will take, or None if no record tells.
 
-    The mean of the same cell's runs with the same settings; without one, that of the table's
-    runs of the same network on the same data set, or else of the same network, or else of all its
-    runs, each scaled by the rows that went through it, by their pixels and by the width of the
-    network. Where each row gets its own backward pass through the whole batch, as in Algorithm 1,
-    runs without that tell nothing.
-
-    Args:
-        spec: The run.
-        records: Records of its table.
-        kept: Further ones, asked where none of `records` tells.
+    The mean of the same cell's runs with the same settings; without one, that of the table's runs
+    of the same network on the same data set, or else of the same network, or else of all its runs,
+    each scaled by the rows that went through it, by their pixels and by the width of the network.
+    Where each row gets its own backward pass through the whole batch, as in Algorithm 1, runs
+    without that tell nothing. `kept` records are asked where none of the table's tells.
     """
     seconds = _estimate(spec, records)
     return _estimate(spec, kept) if seconds is None else seconds
@@ -145,12 +128,7 @@ def _estimate(spec, records):
 def time_left(left, records, workers, elapsed=None, kept=()):
     """Returns the seconds until all runs of `left` are done, or None if they are not known.
 
-    Args:
-        left: List of specs.
-        records: Records of their table.
-        workers: How many are trained at once.
-        elapsed: Dict from `run_name` to the seconds that a run has been training for.
-        kept: See `estimate`.
+    `elapsed` has the seconds that a run has been training for, by its `run_name`.
     """
     times = []
     for spec in left:

@@ -48,26 +48,18 @@ def sweep(
     Args:
         specs: The cells of a table, which may be trained for several experiments.
         run_cell: See `Job`.
-        seeds: How many seeds each cell is trained with.
         patterns: Which cells, see `select`.
         workers: How many runs are trained at once.
-        data_dir: TFDS directory.
         output_dir: Folder of the records.
         runs_dir: Folder of the folders of runs that are not done.
         models_dir: Folder for the trained models and their privacy statements; None keeps none.
         kept_dir: Folder of further records, by which times are judged where those of `output_dir`
             do not tell; None for none.
-        dry_run: Only say what is done, what is left and how long it will take.
         when_done: A line that is shown when no run is left.
-        show: Function that shows a text.
         make_pool: Function from a number of workers to what has `ProcessPool`'s methods.
 
     Returns:
         Exit code: 0; 1 if a run failed; 130 or 143 if stopped by Ctrl-C or SIGTERM.
-
-    Raises:
-        ValueError: for `seeds` or `workers` below 1, unknown cells, or a file that is no record.
-        OSError: before training, if a folder cannot be written to.
     """
     runs = select(specs, seeds, patterns)
     arguments.whole("workers", workers, at_least=1)

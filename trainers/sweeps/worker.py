@@ -20,9 +20,7 @@ class Job(NamedTuple):
     Attributes:
         run_cell: Function (spec, data_dir=, output_dir=, echo=, run_dir=, resume=) that trains a
             cell, writes its record and returns a result with a `record`; importable by name. It
-            refuses a `run_dir` that holds another run.
-        data_dir: TFDS directory.
-        output_dir: Folder of the records.
+            rejects a `run_dir` that holds another run.
         runs_dir: Folder of the folders of runs.
         models_dir: Folder for the trained models, None keeps none. Then `run_cell` takes
             model_file= as well.
@@ -36,12 +34,9 @@ class Job(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How a run ended.
+    """How a run ended: "done", "done elsewhere", "locked" or "failed".
 
-    Attributes:
-        kind: "done", "done elsewhere", "locked" or "failed".
-        record: The record of one that is done here.
-        reason: Why it failed, in a line.
+    It has the record of one that is done here, or the reason why it failed, in a line.
     """
 
     kind: str
@@ -52,12 +47,7 @@ class Outcome(NamedTuple):
 def train(spec, job):
     """Trains one run in this process, unless it is done, or another process trains it.
 
-    Args:
-        spec: The run.
-        job: `Job`.
-
-    Returns:
-        `Outcome`; whatever the run raises is one.
+    Returns an `Outcome`; whatever the run raises is one.
     """
     folder = run_folder(job.runs_dir, spec)
     log_path = folder.with_name(f"{folder.name}.log")

@@ -22,8 +22,8 @@ MOST_REMOVED = 0.99 * LONGER**2
 def sum_of_squares(x, axis=None):
     """The squared L2 norm over `axis`, or of each row of x, [rows, ...]; never less than that.
 
-    A sum of n squares in x's own dtype may lose n units of rounding, as small ones beside a large
-    one do. So this adds up few of them at a time, and then adds what they may have lost.
+    A sum of n squares in x's own dtype may lose n units of rounding, as small ones next to a large
+    one do. So few are added up at a time, and what they may have lost is added.
     """
     axes = range(1, x.shape.rank) if axis is None else [i % x.shape.rank for i in axis]
     if not axes:
@@ -84,25 +84,27 @@ def _inner(shape, axes):
 def lost_squares(dtype):
     """At least what a sum of up to 2^24 squares may lose to underflow.
 
-    One factor of a gradient may be too small to be squared (1e-19 and less in float32) while the
-    other is 1e19: without this, their product would pass for a gradient of norm 0.
+    Without it, the product of factors 1e-19 and 1e19 would pass for a gradient of norm 0 in
+    float32: the square of the first is 0.
     """
     return 2**24 * np.finfo(dtype.as_numpy_dtype).tiny
 
 
 def gram_norms(gram_a, gram_b, roundings, removed=None, removed_roundings=0):
-    """The squared norms of g_i = sum_t a_it b_it^T from Gram matrices over the positions t.
+    """The squared norms of g_i = sum_t a_it b_it^T, [rows], from Gram matrices over positions t.
 
-    Where the outer products cancel, ||g||^2 is a small difference of large numbers, and rounding
-    could make it too small, which would let a row exceed the clip. Therefore this adds the most
-    that rounding can take away. A sum of products x_k y_k in which no term goes through more than n
-    roundings is off by at most n u sum_k |x_k y_k| <= n u ||x|| ||y||, with u = 2^-24 for float32
-    (Higham 2002, "Accuracy and stability of numerical algorithms", Section 3.1). So errors in the
-    entries of the Gram matrices A and B move the result by at most
+    These are A = (a_t . a_s) and B = (b_t . b_s), [rows, T, T]. Where the outer products cancel,
+    ||g||^2 is a small difference of large numbers, and rounding could make it too small, which
+    would let a row exceed the clip. Therefore this adds the most that rounding can take away. A sum
+    of products x_k y_k in which no term goes through more than n roundings is off by at most n u
+    sum_k |x_k y_k| <= n u ||x|| ||y||, with u = 2^-24 for float32 (Higham 2002, "Accuracy and
+    stability of numerical algorithms", Section 3.1). So errors in the entries of A and B move the
+    result by at most
 
-        u sum_ts (n_a ||a_t|| ||a_s|| |B_ts| + n_b ||b_t|| ||b_s|| |A_ts|).
+        u sum_ts (n_a ||a_t|| ||a_s|| |B_ts| + n_b ||b_t|| ||b_s|| |A_ts|)
 
-    The sum over pairs of positions is taken in float64.
+    with `roundings` = (n_a, n_b), at most d for a product of [T, d] matrices. The sum over pairs of
+    positions is taken in float64.
 
     The gradient that is added up is rounded, too: each of its terms once as b_t is clipped, once as
     a product and at most T - 1 times as it is added to others, so (T + 1) u sum_t ||a_t|| ||b_t||
@@ -111,16 +113,8 @@ def gram_norms(gram_a, gram_b, roundings, removed=None, removed_roundings=0):
     add up to more than 256 C, or a norm of more than 4 C, and they do not move others by more than
     is charged (see `RowSums`).
 
-    Args:
-        gram_a: A, [rows, T, T], (a_t . a_s).
-        gram_b: B, [rows, T, T], (b_t . b_s).
-        roundings: Pair (n_a, n_b): at most d for a product of [T, d] matrices.
-        removed: [rows], squared norms of parts of g, at right angles to the rest, that are taken
-            out of it.
-        removed_roundings: n for `removed`, relative to (sum_t ||a_t|| ||b_t||)^2.
-
-    Returns:
-        [rows].
+    `removed`, [rows], are squared norms of parts of g, at right angles to the rest, that are taken
+    out of it; `removed_roundings` is their n, relative to (sum_t ||a_t|| ||b_t||)^2.
     """
     dtype = gram_a.dtype
     wide = [tf.cast(gram, tf.float64) for gram in (gram_a, gram_b)]
@@ -171,12 +165,7 @@ def _for_rows(factors, x):
 
 
 def cleaned(x, finite):
-    """Returns x with zeros in the rows that are not `finite`.
-
-    Args:
-        x: [rows, ...], or a list of such tensors.
-        finite: [rows], bool.
-    """
+    """Returns x, [rows, ...] or a list of these, with zeros where `finite`, [rows], is False."""
 
     def without_rows(x):
         shape = [-1] + [1] * (x.shape.rank - 1)
@@ -193,16 +182,10 @@ def cleaned(x, finite):
 
 
 def in_chunks(function, tensors, size):
-    """`function` of a few rows at a time, so that its intermediate results stay small.
+    """`function` of a few rows at a time, [rows, ...], so that its intermediate results stay small.
 
-    Args:
-        function: Function from tensors [rows, ...] to one tensor [rows, ...].
-        tensors: Tuple of tensors.
-        size: Rows for each call: at least this many, less than twice as many where that makes no
-            more than 16 calls.
-
-    Returns:
-        [rows, ...]
+    Each call gets at least `size` rows of the tuple `tensors`, and less than twice as many where
+    that makes no more than 16 calls.
     """
     rows = tensors[0].shape[0]
     # Each chunk is a part of the graph of its own, which takes time to trace.

@@ -24,14 +24,7 @@ if TYPE_CHECKING:
 
 
 def over_positions(x):
-    """Sums over everything between rows and channels.
-
-    Args:
-        x: [rows, *positions, channels], at least [rows, channels].
-
-    Returns:
-        [rows, channels].
-    """
+    """Sums [rows, *positions, channels], or [rows, channels], over positions: [rows, channels]."""
     if x.shape.rank == 2:
         return x
     flat = flat_positions(x)
@@ -67,10 +60,7 @@ class Contribution:
         raise NotImplementedError
 
     def merged(self, other: Contribution) -> Contribution:
-        """The gradients of two calls of the layer together, another contribution.
-
-        They are added *before* any norm is taken: the norm of a sum has cross terms.
-        """
+        """The gradients of two calls of the layer, added *before* any norm: it has cross terms."""
         return Instantiated(self.instantiated() + other.instantiated())
 
     def grouped(self, count: int) -> Contribution:
@@ -86,11 +76,9 @@ class Contribution:
     ) -> tf.Tensor:
         """Returns the sum over rows of factor * gradient, of the variable's shape.
 
-        Args:
-            factors: [rows]; 0 where a row does not count.
-            finite: [rows], bool: False for rows that may hold infinities or NaN. Their factors are
-                0, and 0 * inf is NaN: use `weighted` and `cleaned`.
-            sums: `RowSums`, how rows are added up. The result may be float64.
+        `factors`, [rows], are 0 where a row does not count, or may hold infinities or NaN
+        (`finite`, bool [rows], is False). 0 * inf is NaN: use `weighted` and `cleaned`. `sums` adds
+        up the rows, perhaps in float64.
         """
         return Instantiated(self.instantiated()).weighted_sum(factors, finite, sums)
 
@@ -201,14 +189,9 @@ class OuterSum(Contribution):
 class BlockOuterSum(Contribution):
     """Gradients whose blocks are sums of outer products: g_ik = sum_t a_ikt b_ikt^T.
 
-    The block-diagonal form of `OuterSum`, with the same choice of how to take the norm.
-
-    Args:
-        a: [rows, blocks, T, d], inputs of the weight.
-        b: [rows, blocks, T, p], gradients of its outputs.
-        sizes: What the numbers of a gradient, in the order (block, d, p), are split into.
-        order: Permutation of `sizes` that gives the order of the variable.
-        shape: Shape of the variable.
+    The block-diagonal form of `OuterSum`, with the same choice of how to take the norm: a is [rows,
+    blocks, T, d], b [rows, blocks, T, p]. The numbers of a gradient, in the order (block, d, p),
+    are split into `sizes`, permuted by `order` and reshaped to `shape`, that of the variable.
     """
 
     def __init__(self, a, b, sizes, order, shape):
@@ -276,11 +259,9 @@ def bias_gradients(b):
 
 
 def summed_to(values, shape):
-    """The contribution of a variable that was broadcast to the shape of `values`.
+    """The contribution of a variable of `shape` that was broadcast to the `values`, [rows, ...].
 
-    Args:
-        values: [rows, ...], the gradient with respect to each position of the variable.
-        shape: Shape of the variable, which has no axis of rows.
+    The values are the gradient with respect to each position; `shape` has no axis of rows.
     """
     added = values.shape.rank - len(shape)
     stretched = [added + i for i, size in enumerate(shape) if size == 1]

@@ -48,11 +48,8 @@ class ConvolutionSum(Contribution):
     channels are many; else by the ordinary filter gradient in a loop over the rows. On GPUs, for
     which small kernels one after the other are slow, it is patches in all these cases.
 
-    Args:
-        images: [rows, *sizes, channels], inputs of the convolution.
-        b: [rows, *counts, filters], gradients of its outputs.
-        window: `Window` of the convolution.
-        kernel_shape: [*kernel_size, channels, filters].
+    `images`, [rows, *sizes, channels], are inputs of the convolution, b, [rows, *counts, filters],
+    gradients of its outputs; `kernel_shape` is [*kernel_size, channels, filters].
     """
 
     def __init__(self, images, b, window, kernel_shape):

@@ -26,14 +26,10 @@ MOST_ROUNDING = 0.02  # of C; above it, smaller blocks are taken
 def rounded_sums(rows):
     """How sums over the rows of a batch are computed, and what their rounding can do.
 
-    Args:
-        rows: R: no batch has more examples, up to a probability that delta includes, and no
-            physical batch has more rows. The examples may be in any of these.
-
-    Returns:
-        Pair of the number of rows that are added up in float32 in one go, None for none; and of the
-        most, relative to C, that rounding adds to the distance of the computed sums of two batches
-        that differ in one example.
+    No batch has more than `rows` examples, up to a probability that delta includes, and no physical
+    batch more rows. Returns the number of rows that are added up in float32 in one go, None for
+    none; and the most, relative to C, that rounding adds to the distance of the computed sums of
+    two batches that differ in one example.
     """
     for block in ROWS_IN_A_BLOCK:
         more = rounding_of(rows, most_additions(rows, block))
@@ -43,32 +39,27 @@ def rounded_sums(rows):
 
 
 def rounding_of(rows, additions):
-    """How much rounding adds to the distance of two sums with this many additions."""
-    return 2 * _error(rows, additions)
+    """How much rounding adds to the distance of two sums of `rows` vectors of norm 1.
+
+    Each vector goes through `additions` roundings in float32, two more where float64 is rounded to
+    it, one where the sum is multiplied by its share of the budget, and through what float64 itself
+    loses, which is less than one more.
+    """
+    roundings = (additions + 4) * _UNIT
+    return 2 * rows * roundings / (1 - roundings)
 
 
 def sums_on_cpu(rows):
-    """Returns the pair of the `RowSums` to take and what their rounding can do; see `rounded_sums`.
-
-    Args:
-        rows: R, the most examples of a batch or rows of a physical batch.
-    """
+    """Returns the `RowSums` to take and what their rounding can do; see `rounded_sums`."""
     block, more = rounded_sums(rows)
     return RowSums(block, rows_of_longer(rows, block)), more
 
 
 def rows_of_longer(rows, block):
-    """How many longer vectors are added up in one go, so that rounding does no more than is paid.
+    """How many longer vectors are added up in float32 in one go, at most `block`; None for none.
 
     A function of the sum may make vectors shorter, those of rows with norms of up to `LONGER` C.
-    Rounding of their sum is larger by as much, and has to be generated for by fewer additions.
-
-    Args:
-        rows: R, the most examples of a batch or rows of a physical batch.
-        block: How many rows of norms of up to C are added up in one go; None for none.
-
-    Returns:
-        An int, at most `block`, or None for none: they are to be added up in float64.
+    Rounding of their sum is larger by as much; fewer additions keep it within what is charged.
     """
     finer = block or 0
     while finer:
@@ -89,17 +80,6 @@ def most_additions(rows, block):
     return min(rows - 1, block - 1 + (BLOCKS_ADDED_AT_ONCE - 1) * levels)
 
 
-def _error(rows, additions):
-    """The L2 norm of the error of a sum of vectors of norm 1.
-
-    Each goes through `additions` roundings in float32, two more where float64 is rounded to it, one
-    where the sum is multiplied by its share of the budget, and through what float64 itself loses,
-    which is less than one more.
-    """
-    roundings = (additions + 4) * _UNIT
-    return rows * roundings / (1 - roundings)
-
-
 # --- the sums ---
 
 _FEW_POSITIONS = 16  # for fewer, float64 takes less time than a matrix for each row
@@ -110,11 +90,9 @@ _FUSED_TERMS = 2**20  # added up in float64 in one go
 
 @dataclasses.dataclass(frozen=True)
 class RowSums:
-    """How rows are added up.
+    """How rows are added up: `block` of them in float32 in one go, or all in float64 if it is None.
 
-    Attributes:
-        block: Rows that are added up in float32 in one go; None to add up in float64.
-        block_of_longer: `block` for vectors of rows that may be `LONGER` C long.
+    `block_of_longer` is the same for vectors of rows that may be `LONGER` C long.
     """
 
     block: int | None = ROWS_IN_A_BLOCK[0]
@@ -125,15 +103,7 @@ class RowSums:
         return RowSums(self.block_of_longer)
 
     def weighted(self, x, factors):
-        """Returns the sum over rows of factor * row.
-
-        Args:
-            x: [rows, ...], what has been computed of each row.
-            factors: [rows].
-
-        Returns:
-            [...], in the dtype of x, or float64.
-        """
+        """Returns the sum over rows of factor * row of x, [rows, ...]; it may be float64."""
 
         def part(x, factors):
             return tf.tensordot(factors, x, axes=1)
@@ -141,14 +111,9 @@ class RowSums:
         return self._in_blocks(part, (x, factors), self.block)
 
     def products(self, a, b):
-        """Returns the sum over rows and positions of a b^T.
+        """Returns the sum over rows and positions of a b^T, [*blocks, d, p]; it may be float64.
 
-        Args:
-            a: [rows, *blocks, T, d], with one axis of blocks or none.
-            b: [rows, *blocks, T, p].
-
-        Returns:
-            [*blocks, d, p], in the dtype of a and b, or float64.
+        a is [rows, *blocks, T, d] and b [rows, *blocks, T, p], with one axis of blocks or none.
         """
         rows, positions = b.shape[0], b.shape[-2]
 
@@ -169,13 +134,11 @@ class RowSums:
         return self.in_float64(_fused, (a, b), positions)
 
     def of_gradients(self, at_once, by_row, tensors, positions, numbers):
-        """Returns the sum of the rows' gradients, which are sums over positions themselves.
+        """Returns the sum of the rows' gradients, which are sums over `positions` themselves.
 
-        Args:
-            at_once: Function that adds up the rows and positions of tensors [rows, ...].
-            by_row: Function that gives the gradient of each row, [rows, ...].
-            tensors, positions: See `in_float64`.
-            numbers: How many numbers the gradient of a row has.
+        `at_once` adds up the rows and positions of `tensors`, a tuple of [rows, ...]; `by_row`
+        gives the gradient of each row, [rows, ...], which has so many `numbers`. `positions` as in
+        `in_float64`.
         """
         del by_row, numbers
         return self.in_float64(at_once, tensors, positions)
@@ -183,26 +146,17 @@ class RowSums:
     def in_float64(self, function, tensors, positions):
         """Returns a sum over rows and positions that is taken in float64, in one go.
 
-        Args:
-            function: Function of [rows, ...] tensors that adds up their rows.
-            tensors: Tuple of [rows, ...]. The parts of a row, added up by their norms, are at most
-                256 C.
-            positions: The number of parts of a row, None if it is not known.
+        `function` adds up the rows of `tensors`, a tuple of [rows, ...]. A row has so many
+        `positions`, None if that is unknown; the norms of its parts there add up to at most 256 C.
         """
         block = None if positions is None else max(_FUSED_TERMS // positions, 1)
         return self._in_blocks(function, tensors, block, wide=True)
 
     def by_id(self, x, ids, count, rows):
-        """Returns the sum of the vectors of each id.
+        """Returns the sums of the vectors x, [n, d], by id, [count, d]; they may be float64.
 
-        Args:
-            x: [n, d], vectors of norms whose sum over an example is at most 256 C.
-            ids: [n], int; negative ones are left out.
-            count: The number of ids.
-            rows: The most vectors of one id, None if that is not known.
-
-        Returns:
-            [count, d], in the dtype of x, or float64.
+        The norms of the vectors of one example add up to at most 256 C. Negative `ids`, [n], are
+        left out. `rows` is the most vectors of one id, None if that is not known.
         """
         if rows is None or self.block is None or rows > self.block:
             x = tf.cast(x, tf.float64)

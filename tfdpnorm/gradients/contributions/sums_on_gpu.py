@@ -45,9 +45,7 @@ def sums_on_gpu(rows):
 class SumsOnGpu(RowSums):
     """How rows are added up on GPUs: `block` of them in float32 in one go, and these in float64.
 
-    Attributes:
-        block: At least 1. With 1, vectors of rows are added up in float64.
-        block_of_longer: `block` for vectors of rows that may be `LONGER` C long.
+    With a block of 1, vectors of rows are added up in float64.
     """
 
     def weighted(self, x, factors):
@@ -87,7 +85,6 @@ class SumsOnGpu(RowSums):
         return self._over_rows(by_row, tensors, numbers)
 
     def of_longer(self):
-        """As `RowSums`."""
         return SumsOnGpu(self.block_of_longer)
 
     def _over_rows(self, by_row, tensors, numbers):
@@ -105,11 +102,8 @@ class SumsOnGpu(RowSums):
     def _over_blocks(self, of_blocks, tensors, block, numbers):
         """The sum over n of `of_blocks` of tensors [n, rows of a block, ...], in float64.
 
-        Args:
-            of_blocks: Function of such tensors to [n, ...].
-            tensors: [rows, ...].
-            block: The most rows of a block.
-            numbers: How many it computes for each block.
+        It computes so many `numbers` for each block, of at most `block` rows of `tensors`, [rows,
+        ...].
         """
         rows, dtype = tensors[0].shape[0], tensors[0].dtype
         size = max((k for k in range(1, min(block, rows) + 1) if rows % k == 0), default=1)

@@ -10,11 +10,9 @@ import tensorflow as tf
 class Window(NamedTuple):
     """A kernel that moves over images [rows, *sizes, channels].
 
-    Attributes:
-        kernel_size: Tuple, one number for each spatial dimension, as the next two.
-        strides: Tuple, the steps from one place of the kernel to the next.
-        dilation_rate: Tuple, the steps from one pixel under the kernel to the next.
-        padding: "valid", "same", or "causal" (one dimension).
+    The tuples have a number for each spatial dimension: `strides` are the steps from one place of
+    the kernel to the next, `dilation_rate` those from one pixel under it to the next. `padding` is
+    "valid", "same", or "causal" (one dimension).
     """
 
     kernel_size: tuple
@@ -42,22 +40,14 @@ class Window(NamedTuple):
         return found
 
     def under(self, padded, place, counts):
-        """The pixels that one position of the kernel visits: [rows, *counts, channels].
-
-        Args:
-            padded: [rows, *sizes, channels], as `padded` returns it.
-            place: The place in the kernel, a tuple.
-            counts: The number of places in each dimension.
-        """
+        """The pixels of `padded` images at one `place` of the kernel: [rows, *counts, channels]."""
         begins = [p * dilation for p, dilation in zip(place, self.dilation_rate, strict=True)]
         return padded[(slice(None), *map(steps, begins, counts, self.strides))]
 
     def padded(self, images, channel_axis=-1):
         """Returns images with the zeros around them that the padding asks for.
 
-        Args:
-            images: [rows, *sizes, channels], or [rows, channels, *sizes] with `channel_axis` 1.
-            channel_axis: -1 or 1.
+        They are [rows, *sizes, channels], or [rows, channels, *sizes] with `channel_axis` 1.
         """
         if self.padding == "valid":
             return images
@@ -109,13 +99,8 @@ def steps(begin, count, stride):
 def kernel_rows(images, window):
     """The patches under each place of a kernel, one part for each row of the kernel.
 
-    Args:
-        images: [rows, *sizes, channels].
-        window: `Window`, whose last kernel size is w.
-
-    Returns:
-        List of [rows, w * channels, positions], in the order of the kernel's leading places; one
-        after the other along axis 1 they are the patches.
+    Returns a list of [rows, w * channels, positions], with w the last kernel size, in the order of
+    the kernel's leading places; one after the other along axis 1 they are the patches.
     """
     rank, channels = window.rank, images.shape[-1]
     counts = window.counts(images.shape[1:-1])
@@ -142,15 +127,7 @@ def kernel_rows(images, window):
 
 
 def patches(images, window):
-    """The patches under each place of a kernel, positions last.
-
-    Args:
-        images: [rows, *sizes, channels].
-        window: `Window`.
-
-    Returns:
-        [rows, product of kernel_size * channels, positions].
-    """
+    """The patches under a kernel: [rows, product of kernel_size * channels, positions]."""
     return tf.concat(kernel_rows(images, window), axis=1)
 
 
@@ -160,10 +137,6 @@ def patch_grams(images, window):
     A patch is a sum over places of the kernel, so that the Gram matrix of patches is a sum of
     shifted Gram matrices of pixels; with strides, of the pixels of each phase. Nothing of the size
     of the patches is made.
-
-    Args:
-        images: [rows, *sizes, channels].
-        window: `Window`.
     """
     rank = window.rank
     counts = window.counts(images.shape[1:-1])

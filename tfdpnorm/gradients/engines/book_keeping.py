@@ -153,11 +153,9 @@ def book_keeping(
 def _check_rows(calls, mask):
     """Rejects layers that run on other rows than the batch's, or than a wrapper's rule says.
 
-    Norms by such rows would be broadcast against the mask: parts of one example's gradient would
-    be clipped one by one, and their sum exceed the clip.
-
-    Returns:
-        List of assertions that say the same at run time, where numbers are not known before.
+    Norms by such rows would be broadcast against the mask: parts of one example's gradient would be
+    clipped one by one, and their sum exceed the clip. Returns assertions that check at run time the
+    numbers that are not known before.
     """
     count = mask.shape[0]
     assertions = []

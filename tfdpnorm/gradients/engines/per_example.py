@@ -63,16 +63,9 @@ def per_example(
 
 
 def check_connected(gradients, variables, unreached=None):
-    """Rejects variables whose gradient is None, or adds them to a list.
+    """Rejects variables whose gradient is None, or adds them to the list `unreached`.
 
-    Args:
-        gradients: List of gradients, None for those that do not exist.
-        variables: What they are by.
-        unreached: List that the variables without a gradient are added to; None to reject them. If
-            no variable has one they are rejected anyway: nothing would be trained.
-
-    Raises:
-        ValueError: naming them.
+    If no variable has a gradient they are rejected anyway: nothing would be trained.
     """
     missing = [v for v, g in zip(variables, gradients, strict=True) if g is None]
     if missing and (unreached is None or len(missing) == len(variables)):
@@ -87,12 +80,6 @@ def check_connected(gradients, variables, unreached=None):
         unreached += [v for v in missing if v.ref() not in known]
 
 
-def _zeros_if_unreached(gradients, variables, unreached):
-    check_connected(gradients, variables, unreached)
-    pairs = zip(gradients, variables, strict=True)
-    return [tf.zeros(v.shape, v.dtype) if g is None else g for g, v in pairs]
-
-
 def _vectorized(loss_fn, x, y, sample_weight, variables, loss_scale, unreached):
     def one(row):
         single = tf.nest.map_structure(lambda t: tf.expand_dims(t, 0), row)
@@ -100,9 +87,12 @@ def _vectorized(loss_fn, x, y, sample_weight, variables, loss_scale, unreached):
             tape.watch(variables)
             losses, predictions = loss_fn(*single)
             scaled = losses[0] * tf.cast(loss_scale, losses.dtype)
-        gradients = _zeros_if_unreached(tape.gradient(scaled, variables), variables, unreached)
+        gradients = tape.gradient(scaled, variables)
+        check_connected(gradients, variables, unreached)
         gradients = [
-            tf.cast(tf.convert_to_tensor(g), accumulation_dtype(v)) / loss_scale
+            tf.zeros(v.shape, accumulation_dtype(v))
+            if g is None
+            else tf.cast(tf.convert_to_tensor(g), accumulation_dtype(v)) / loss_scale
             for g, v in zip(gradients, variables, strict=True)
         ]
         return gradients, losses[0], tf.nest.map_structure(lambda t: t[0], predictions)

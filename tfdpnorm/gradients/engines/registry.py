@@ -23,16 +23,15 @@ class Engine:
     Attributes:
         name: The word for it in flags, records and statements.
         bind: Function `(model, optimizer, rows_mix, rows_per_example) -> clipped_sum`, where
-            `clipped_sum(loss_fn, rows, variables, clipping)` gives a `ClippedSum`; see
-            `tfdpnorm.gradients.per_example` for its arguments. It rejects an optimizer that the
-            engine cannot work for.
+            `clipped_sum(loss_fn, rows, variables, clipping)` takes and returns what
+            `tfdpnorm.gradients.per_example` does. It rejects an optimizer that it cannot work for.
         one_pass: Whether it runs all rows in one pass, through which verification can follow each
             of them: its clipped_sum takes `observe` and `broadcast` (see
             `tfdpnorm.gradients.book_keeping`).
         of_tensorflow_privacy: Whether tensorflow-privacy computes its sums. Those have plain
             `Clipping` and no bound on what rounding adds to the sensitivity (see
-            `row_sums.rounded_sums`). Of other engines clipped_sum takes `unreached` (see
-            `tfdpnorm.gradients.per_example`); these reject variables that the loss does not reach.
+            `row_sums.rounded_sums`). Only other engines take `unreached`; these reject variables
+            that the loss does not reach.
     """
 
     name: str
@@ -47,25 +46,18 @@ class Engine:
 
     @property
     def runs_rows_apart(self):
-        """Whether it runs each row by itself.
+        """Whether it runs each row by itself, so that rows affect others through state alone.
 
-        No row can change the gradient of another then other than through state. It holds one
-        gradient per row, and little else. It alone also takes rows that mix on purpose.
+        It holds one gradient per row, and little else, and alone takes rows that mix on purpose.
         """
         return not (self.one_pass or self.of_tensorflow_privacy)
 
     def check(self, *, rows_mix, public_rows_per_example, clipping):
-        """Rejects what the engine cannot do, before anything is trained.
+        """Rejects what the engine cannot do, before anything is trained, and names others that can.
 
-        Args:
-            rows_mix: Whether the loss of a row depends on the other private rows (statistics mode
-                "lot" with the full gradient).
-            public_rows_per_example: Whether each example is run together with the public rows
-                (statistics mode "example").
-            clipping: `Clipping`.
-
-        Raises:
-            ValueError: with the engines that can.
+        `rows_mix` says whether the loss of a row depends on the other private rows (statistics mode
+        "lot" with the full gradient), `public_rows_per_example` whether each example is run
+        together with the public rows (mode "example").
         """
         ours = " or ".join(f'"{e.name}"' for e in ENGINES.values() if not e.of_tensorflow_privacy)
         if not self.is_available:
@@ -130,11 +122,7 @@ ENGINES = {engine.name: engine for engine in _ENGINES}
 
 
 def engine_named(name):
-    """Returns the `Engine` of a name.
-
-    Raises:
-        ValueError: listing the names.
-    """
+    """Returns the `Engine` of a name, or raises a ValueError that lists the names."""
     return ENGINES[arguments.choice("engine", name, tuple(ENGINES))]
 
 

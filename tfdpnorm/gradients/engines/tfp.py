@@ -32,17 +32,7 @@ def _optimizer_class(base):
 
 
 def check_optimizer(optimizer):
-    """Rejects optimizers of which tensorflow-privacy has no vectorised class.
-
-    Args:
-        optimizer: A Keras optimizer.
-
-    Returns:
-        The name of its class.
-
-    Raises:
-        ValueError: naming those that it has.
-    """
+    """Rejects optimizers without a class in tensorflow-privacy; returns the name of the class."""
     base = type(optimizer).__name__
     if base not in _BASES:
         raise ValueError(
@@ -55,27 +45,18 @@ def check_optimizer(optimizer):
 def tfp_vectorized(base, loss_fn, rows, variables, clipping):
     """The clipped sum, clipped and summed inside tensorflow-privacy's optimizer.
 
-    The optimizer is used for its clipped sum only, at noise multiplier 0: its noise repeats under
-    a global seed, it divides by the actual batch size, an empty batch gives NaN, and one
-    non-finite gradient spoils the whole sum. Noise and denominator are this library's, and
-    non-finite rows are taken out of the Jacobian before the optimizer sees it.
+    The optimizer is used for its clipped sum only, at noise multiplier 0: its noise repeats under a
+    global seed, it divides by the actual batch size, an empty batch gives NaN, and one non-finite
+    gradient spoils the whole sum. Noise and denominator are this library's, and non-finite rows are
+    taken out of the Jacobian before the optimizer sees it.
 
     Time and memory grow with the square of the rows: the optimizer differentiates the whole batch.
     That is also why 0 * inf in one row makes NaN of every row's gradient; such a batch is left to
     `per_example`, which keeps rows apart.
 
-    Args:
-        base: Name of the Keras optimizer class, "SGD", "Adam" or "Nadam".
-        loss_fn: Function `(x, y, sample_weight) -> (losses [rows], predictions)`.
-        rows: Tuple `(x, y, sample_weight, mask)` of [rows, ...].
-        variables: The variables to differentiate by.
-        clipping: `tfdpnorm.gradients.Clipping` that `is_plain`, or a number C.
-
-    Returns:
-        A `ClippedSum`.
-
-    Raises:
-        ValueError: for an operation that TensorFlow cannot vectorise over rows.
+    `base` is the name of the Keras optimizer class, and a `Clipping` has to be `is_plain`; the
+    other arguments are those of `per_example`. Operations that TensorFlow cannot vectorise over
+    rows are rejected.
     """
     clipping = Clipping.of(clipping)
     loss_scale = clipping.loss_scale
@@ -163,19 +144,9 @@ def tfp_model(loss_fn, rows, variables, clipping):
     `DPModel` is used for its clipped mean only; noise and denominator are this library's, and a
     non-finite gradient is zeroed before it is clipped (left to itself, it spoils the whole mean).
 
-    Args:
-        loss_fn: Function `(x, y, sample_weight) -> (losses [rows], predictions)`.
-        rows: Tuple `(x, y, sample_weight, mask)` of [rows, ...].
-        variables: The variables to differentiate by; trainable ones only, since `DPModel` watches
-            no others.
-        clipping: `tfdpnorm.gradients.Clipping` that `is_plain`, or a number C.
-
-    Returns:
-        A `ClippedSum`.
-
-    Raises:
-        ValueError: for a variable that is not trainable, and for an operation that TensorFlow
-            cannot vectorise over rows (the loop of a masked LSTM or GRU).
+    The arguments are those of `per_example`, but a `Clipping` has to be `is_plain` and variables
+    trainable, since `DPModel` watches no others. Operations that TensorFlow cannot vectorise over
+    rows (the loop of a masked LSTM or GRU) are rejected.
     """
     clipping = Clipping.of(clipping)
     untrained = [v.name for v in variables if not v.trainable]

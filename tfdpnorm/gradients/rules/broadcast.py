@@ -71,10 +71,8 @@ class BroadcastOutputRule(Rule):
     """Gives each row a copy of the output: z [rows, ...]; and back from it, once for each row.
 
     It holds for a layer whose output the model broadcasts along a new first axis, or along a first
-    axis of size 1, as an addition does. Whether that is so is the caller's to know.
-
-    Args:
-        rows: How many copies to make: a number, or a scalar tensor.
+    axis of size 1, as an addition does: the caller has to know that. `rows`, the number of copies,
+    may be a scalar tensor.
     """
 
     runs_own_call = True

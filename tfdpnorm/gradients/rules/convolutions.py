@@ -172,13 +172,10 @@ _QUICK_KERNEL_SIZE = 3
 
 
 def _depthwise_gradients(images, b, window, kernel_shape):
-    """The contribution of a depthwise kernel.
+    """The contribution of a depthwise kernel of shape [*kernel_size, channels, multiplier].
 
-    Args:
-        images: [rows, *sizes, channels].
-        b: [rows, *counts, channels * multiplier], gradients of the outputs.
-        window: `Window` of the convolution.
-        kernel_shape: [*kernel_size, channels, multiplier].
+    `images` are [rows, *sizes, channels]; b, the gradients of the outputs, is [rows, *counts,
+    channels * multiplier].
     """
     by_place = _is_slow_in_tensorflow(window, images.shape[1:-1])
     gradients = _place_by_place if by_place else _with_rows_as_channels

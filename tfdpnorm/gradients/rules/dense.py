@@ -103,13 +103,10 @@ def _rows_stay(letters):
 
 
 def _sorted(x, letters, groups, sizes):
-    """`x` with an axis for each group of letters; letters in no group are summed over.
+    """`x`, with an axis for each of `letters`, with one for each string in `groups` instead.
 
-    Args:
-        x: Tensor with an axis for each of `letters`.
-        letters: String.
-        groups: List of strings of letters.
-        sizes: Dict of the sizes of letters, those of the weight; others are read from `x`.
+    Letters in no group are summed over. `sizes` are those of the weight's letters; others are read
+    from `x`.
     """
     x = widened(x)
     target = "".join(groups)

@@ -38,12 +38,9 @@ class LookupSum(Contribution):
     """Gradients of a table that is looked up: those of the vectors found, added up by id.
 
     This makes no copy of the table for each row, and no inner products of all pairs of positions:
-    it first sums what one row has for one id, and squares of sums are no differences.
-
-    Args:
-        ids: [rows, T], int. An id outside of the table adds nothing.
-        b: [rows, T, d], gradients of the vectors.
-        shape: Shape of the table, (number of ids, d).
+    it first sums what one row has for one id, and squares of sums are no differences. `ids`, [rows,
+    T], outside of the table add nothing; b, [rows, T, d], are the gradients of the vectors; `shape`
+    is that of the table, (number of ids, d).
     """
 
     def __init__(self, ids, b, shape):

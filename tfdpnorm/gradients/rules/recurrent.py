@@ -35,31 +35,19 @@ class _RecurrentRule(Rule):
         return max(layer.dropout, layer.recurrent_dropout) < 1  # which some cells ignore
 
     def step(self, cell, z, states, hs):
-        """One step from the input's part of the pre-activations.
+        """One step from the input's part of the pre-activations, z, [rows, gates * units].
 
-        Args:
-            cell: The Keras cell.
-            z: [rows, gates * units].
-            states: List of [rows, units]; the first one is h.
-            hs: h as the gates get it.
-
-        Returns:
-            Pair of the new states and of the step's tensors for `recurrent_terms`.
+        `states` is a list of [rows, units], h first, and `hs` is h as the gates get it. Returns the
+        new states and the step's tensors for `recurrent_terms`.
         """
         raise NotImplementedError
 
     def recurrent_terms(self, cell, hs, kept, b):
         """The factors of the gradients of the recurrent kernel and bias, for all steps at once.
 
-        Args:
-            cell: The Keras cell.
-            hs: h of all steps before each step, [rows, T, units].
-            kept: What `step` kept, for all steps: [rows, T, ...].
-            b: [rows, T, gates * units], the gradient with respect to z.
-
-        Returns:
-            Pair of what the gates multiply by the recurrent kernel, and the gradient of the
-            product.
+        `hs` is h before each step, [rows, T, units], `kept` what `step` kept, [rows, T, ...], and b
+        the gradient with respect to z, [rows, T, gates * units]. Returns what the gates multiply by
+        the recurrent kernel, and the gradient of the product.
         """
         del cell, kept
         return hs, b
@@ -90,7 +78,9 @@ class _RecurrentRule(Rule):
         output = hidden if layer.return_sequences else states[0]
         if mask is not None:
             # Keras shows zeros, not h, up to the first step that counts.
-            shown = mask if layer.zero_output_for_mask else _any_until_now(mask)
+            shown = mask
+            if not layer.zero_output_for_mask:
+                shown = tf.cumsum(tf.cast(mask, tf.int32), axis=1) > 0
             if layer.zero_output_for_mask and layer.unroll and layer.return_sequences:
                 # Keras lays the mask over the outputs of unrolled steps as it was given, whichever
                 # way these went. In a loop it turns both.
@@ -214,10 +204,6 @@ def _by_rows(layer, x):
 
 def _swapped(x):
     return tf.transpose(x, [1, 0, *range(2, x.shape.rank)])
-
-
-def _any_until_now(mask):
-    return tf.cumsum(tf.cast(mask, tf.int32), axis=1) > 0
 
 
 def _masked(x, masks):

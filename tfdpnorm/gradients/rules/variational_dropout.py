@@ -25,12 +25,7 @@ from tfdpnorm.layers import VariationalDropoutConv2D, VariationalDropoutDense
 
 
 class _Drawn(NamedTuple):
-    """The tensors cached from a call that draws the pre-activations.
-
-    Attributes:
-        inputs: [rows, ...], a.
-        variance: [rows, ..., units], v = a^2 zeta^2.
-    """
+    """The tensors of a call that draws the pre-activations: a, and v = a^2 zeta^2, [rows, ...]."""
 
     inputs: Any
     variance: Any
@@ -138,12 +133,8 @@ class ScaledOuterSum(OuterSum):
     """Gradients g_i = S * (a_i b_i^T), with S a factor for each weight and one position.
 
     The squared norm is sum_p b_p^2 (a^2 S^2)_p, a product of matrices, so that no gradient of a row
-    is held. It is taken in float64, since squares of squares leave the range of float32.
-
-    Args:
-        a: [rows, d], inputs of the weight.
-        b: [rows, p], gradients of its outputs.
-        scale: S, [d, p], the same for all rows.
+    is held. It is taken in float64, since squares of squares leave the range of float32. a is
+    [rows, d], b [rows, p], and `scale`, S, [d, p], the same for all rows.
     """
 
     def __init__(self, a, b, scale):
@@ -182,13 +173,7 @@ class TiedOuterSum(Contribution):
     The norm is that of both products and 2 sum_p b_p c_p (a^3 S)_p, in float64. They may cancel.
     Each is rounded by itself, so a share of both norms is added to that of the sum; and it is taken
     to be at least 1 / `LONGER` of both together, so that no part of a clipped row is longer than
-    `LONGER` C. Rows are added up in float64.
-
-    Args:
-        a: [rows, d].
-        b: [rows, p].
-        c: [rows, p].
-        scale: S, [d, p], the same for all rows.
+    `LONGER` C. Rows are added up in float64. Shapes are as in `ScaledOuterSum`; c has that of b.
     """
 
     def __init__(self, a, b, c, scale):

@@ -24,13 +24,8 @@ class _Standardization:
     the kernel that is convolved with, a filter at a time, the gain's is u . G (`by_gain`), and that
     of w is `pulled_back(G)`.
 
-    Args:
-        layer: `WeightStandardizedConv2D`.
-        dtype: In which to compute.
-
     Attributes:
         unit: u, of the kernel's shape.
-        gain: [filters].
         scale: [filters], gain * scale.
         free: [filters], 1 where the variance is above its floor, so that the scale depends on w.
     """
@@ -56,20 +51,11 @@ class _Standardization:
         return scaled - tf.reduce_mean(scaled, axis=axes, keepdims=True) - along * unit
 
     def by_gain(self, images, convolved, b, window):
-        """The gradients of each row by the gain: u . G, the sum of b * (u convolved with images).
+        """The gradients of each row by the gain, [rows, filters]: u . G = sum b * (u convolved).
 
-        What the forward pass convolved is gain times that. It is taken before the bias is added:
-        norms depend on this number, and a bias would take digits from it. Where a gain is zero, the
-        convolution is done again.
-
-        Args:
-            images: [rows, *sizes, channels], inputs of the convolution.
-            convolved: [rows, *counts, filters], its outputs before the bias.
-            b: [rows, *counts, filters], gradients of the outputs.
-            window: `Window` of the convolution.
-
-        Returns:
-            [rows, filters].
+        `convolved`, [rows, *counts, filters], is gain times that, before the bias is added: norms
+        depend on this number, and a bias would take digits from it. Where a gain is zero, the
+        `images`, [rows, *sizes, channels], are convolved again.
         """
 
         def from_outputs():
@@ -85,14 +71,8 @@ class StandardizedConvolutionSum(ConvolutionSum):
     """A `ConvolutionSum` whose gradients are pulled back through the standardisation.
 
     Of the scaled gradient G' = scale G of a filter it takes two directions, the mean and u, which
-    are at right angles: ||g||^2 = ||G'||^2 - (1 . G')^2 / n - (u . G')^2.
-
-    Args:
-        images: [rows, *sizes, channels], inputs of the convolution.
-        b: [rows, *counts, filters], gradients of its outputs.
-        window: `Window` of the convolution.
-        standardization: `_Standardization`.
-        by_gain: [rows, filters], u . G.
+    are at right angles: ||g||^2 = ||G'||^2 - (1 . G')^2 / n - (u . G')^2. `by_gain`, [rows,
+    filters], is u . G.
     """
 
     def __init__(self, images, b, window, standardization, by_gain):

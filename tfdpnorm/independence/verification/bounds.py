@@ -45,22 +45,16 @@ _GROWING = {
 
 
 class Bounds:
-    """The bounds of one graph's tensors of integers.
-
-    Args:
-        constants: `Constants` of the graph.
-    """
+    """The bounds of one graph's tensors of integers, from its `Constants`."""
 
     def __init__(self, constants):
         self._constants = constants
         self._found = {}
 
     def of(self, tensor):
-        """Returns the lowest and the highest value of each entry of a tensor.
+        """Returns the lowest and the highest value of each entry of a tensor, two int64 arrays.
 
-        Returns:
-            Pair of int64 arrays of the tensor's shape. None for tensors that hold no integers or
-            have no known shape, and for large ones.
+        None for tensors that hold no integers or have no known shape, and for large ones.
         """
         if id(tensor) not in self._found:
             self._found[id(tensor)] = None  # for calls that ask while it is looked for

@@ -33,12 +33,7 @@ def digest(data):
 
 
 def encode(question, read):
-    """Returns the bytes of a certificate.
-
-    Args:
-        question: `Question`.
-        read: Collection of the `Operation`s of constants that the verification read.
-    """
+    """Returns the bytes of a certificate; `read` are the constants that the verification read."""
     graphs = _Graphs({id(op) for op in read})
     whole = graphs.number_of(question.graph)
     content = {
@@ -56,11 +51,7 @@ def encode(question, read):
 
 
 def decode(data):
-    """Returns the `Question` of the bytes of a certificate.
-
-    Raises:
-        CertificateError: if they are not one.
-    """
+    """Returns the `Question` of the bytes of a certificate, or raises a `CertificateError`."""
     try:
         content = json.loads(gzip.decompress(data))
         if content["format"] != _FORMAT:

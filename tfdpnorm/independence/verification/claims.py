@@ -19,10 +19,9 @@ del rules  # imported to register the rules
 
 
 class Asked(NamedTuple):
-    """A tensor of which it is claimed that it keeps the examples apart.
+    """A tensor of which it is claimed that it keeps the examples apart; `what` is it in words.
 
     Attributes:
-        what: What it is, in words.
         tensor: A `Tensor` of the graph; None for a constant outside of it.
         per_example: How many entries of its first axis belong to one example.
         may_be_free: Whether a tensor that no example changes will do.
@@ -40,12 +39,9 @@ class Asked(NamedTuple):
 class Question(NamedTuple):
     """A traced graph with what is claimed of it: all that the verifier reads.
 
-    Attributes:
-        graph: The `tfdpnorm.plain_graph.Graph`.
-        examples: P, for how many examples it was traced.
-        given: List of the verdicts on its inputs: `FREE` for what is public or a variable, `Rows`
-            for the examples, `Mixed` for what is not known.
-        asked: List of `Asked`.
+    It was traced for P `examples`. `given` are the verdicts on its inputs: `FREE` for what is
+    public or a variable, `Rows` for the examples, `Mixed` for what is not known. `asked` is a list
+    of `Asked`.
     """
 
     graph: Graph
@@ -88,14 +84,7 @@ def verify(question: Question) -> Proof:
 
 @dataclass(frozen=True)
 class Claim:
-    """The claim about one tensor, and the verdict on it.
-
-    Attributes:
-        what: What the tensor is, in words.
-        per_example: How many entries of the first axis belong to each example.
-        verdict: The verdict on it: `Free`, `Rows`, `ListOf` or `Mixed`.
-        may_be_free: Whether a tensor that no example changes will do.
-    """
+    """The claim on a tensor that is `Asked`; the verdict is `Free`, `Rows`, `ListOf` or `Mixed`."""
 
     what: str
     per_example: int

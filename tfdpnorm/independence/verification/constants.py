@@ -12,9 +12,8 @@ INTEGERS = frozenset(
 class Constants:
     """The constants of one graph.
 
-    Args:
-        given: Dict from the id of a tensor, an input of the graph, to its value as an array.
-        read: Set that the operations of the constants that are asked for are added to.
+    `given` has the values of some of its inputs, arrays by the id of a tensor. The operations of
+    the constants that are asked for are added to the set `read`.
     """
 
     def __init__(self, given=(), read=None):

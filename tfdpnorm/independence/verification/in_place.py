@@ -16,14 +16,10 @@ _WHY = "writes in place, into memory that other operations may read"
 
 
 def in_place(graph):
-    """Finds operations that write into the memory of their input.
+    """Finds operations of a graph that write into the memory of their input.
 
-    Args:
-        graph: A `tfdpnorm.plain_graph.Graph`.
-
-    Returns:
-        Pair: the `Mixed` of the first one, or None; and whether state of the graph may keep a
-        tensor that was written so.
+    Returns the `Mixed` of the first one, or None, and whether state may keep a tensor that was
+    written so.
     """
     try:
         leaves = [op for op in graph.inside() if not op.functions]

@@ -7,14 +7,11 @@ _OF_MIXED = set()
 
 
 def rule(*op_types, takes_mixed=False):
-    """Decorator that registers a rule for types of operations.
+    """Decorator that registers a rule for types of operations, such as "MatMul".
 
-    A rule takes a `Node` and returns the verdict on all outputs, or a list of one for each.
-
-    Args:
-        *op_types: Types of operations, such as "MatMul".
-        takes_mixed: Whether the rule is asked even if an input is mixed. The others are not:
-            everything that touches a mixed tensor is mixed.
+    A rule takes a `Node` and returns the verdict on all outputs, or a list of one for each. With
+    `takes_mixed` it is asked even if an input is mixed. The others are not: everything that touches
+    a mixed tensor is mixed.
     """
 
     def add(function):
@@ -45,14 +42,7 @@ def supported():
 
 
 class Node:
-    """One operation, and what is known of its inputs.
-
-    Attributes:
-        op: The `tfdpnorm.plain_graph.Operation`.
-        verdicts: Tuple of the verdicts on its inputs.
-        examples: P.
-        walk: The `Walk` over the graph that the operation is in.
-    """
+    """One operation of a graph that is walked, and the verdicts on its inputs; P is `examples`."""
 
     def __init__(self, op, verdicts, walk):
         self.op = op

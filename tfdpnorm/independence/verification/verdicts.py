@@ -59,13 +59,11 @@ class ListOf:
 
 @dataclasses.dataclass(frozen=True)
 class Mixed:
-    """The examples have met, or no rule says that they have not.
+    """The examples have met, or no rule says that they have not; `why` says it in words.
 
     Attributes:
         op_name: Name of the operation where it happened, within all functions that call it.
-        op_type: Its type.
         scope: The name scope that it is in: that of its layer.
-        why: In words.
         is_meeting: Whether examples are known to meet, rather than not known to be apart.
     """
 
@@ -102,13 +100,7 @@ def join(one, other):
 
 
 def fits(verdict, shape, examples):
-    """Whether a verdict on a tensor of this static shape can be true.
-
-    Args:
-        verdict: A verdict.
-        shape: Tuple of numbers and None, or None.
-        examples: P.
-    """
+    """Whether a verdict on a tensor of this static shape, None if unknown, can be true."""
     if not isinstance(verdict, Rows):
         return True
     if shape is None or not 0 <= verdict.axis < len(shape):

@@ -57,13 +57,8 @@ class Walk:
     def run(self, graph, verdicts, tensors=None):
         """Gives tensors of `graph` their verdicts, and finds all state faults.
 
-        Args:
-            graph: A `tfdpnorm.plain_graph.Graph`.
-            verdicts: Those of its inputs, in order.
-            tensors: The tensors of the graph to give verdicts on; None for its outputs.
-
-        Returns:
-            The verdicts on `tensors`, a list.
+        `verdicts` are those of its inputs, in order. Returns a list of those on `tensors`, None for
+        its outputs.
         """
         tensors = graph.outputs if tensors is None else tensors
         for tensor, verdict in zip(graph.inputs, verdicts, strict=True):
@@ -84,18 +79,9 @@ class Walk:
     def call(self, op, name, verdicts, constants):
         """The verdicts on what a function gives, and its values as far as they are constant.
 
-        Args:
-            op: The operation that calls it.
-            name: The attribute that names the function.
-            verdicts: Those of its inputs.
-            constants: For each input its value, an array, or None.
-
-        Returns:
-            Pair of lists, one entry for each output of the function: its verdict; its value, an
-            array, or None.
-
-        Raises:
-            UnknownGraph: if the function is not known.
+        `name` is the attribute of `op` that names the function; `verdicts` and `constants`, arrays
+        or None, are those of its inputs. Returns two lists with an entry for each output: its
+        verdict; its value, an array, or None. Raises `UnknownGraph` if the function is not known.
         """
         graph = called(op, name)
         key = id(graph), tuple(verdicts), tuple(_key(c) for c in constants)

@@ -31,12 +31,7 @@ OPERATIONS = frozenset((*_ONE.split(), *_SEVERAL.split()))
 
 
 def broadcast(node, inputs=None):
-    """The verdict on a result that is broadcast from some inputs.
-
-    Args:
-        node: `Node`.
-        inputs: Numbers of the inputs; None for all.
-    """
+    """The verdict on a result that is broadcast from the inputs of some numbers, None for all."""
     inputs = range(len(node.verdicts)) if inputs is None else inputs
     ranks = [node.rank(i) for i in inputs]
     if None in ranks:

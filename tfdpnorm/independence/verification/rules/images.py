@@ -8,12 +8,7 @@ from tfdpnorm.independence.verification.registry import rule
 
 
 def _per_image(node, batched=(0,)):
-    """The verdict on an operation that takes each entry of the first axis by itself.
-
-    Args:
-        node: `Node`.
-        batched: Numbers of the inputs that have the batch on their first axis.
-    """
+    """The verdict on an operation on each entry of the first axis, that of the `batched` inputs."""
     found = {v for i, v in node.rows if i in batched}
     others = [i for i in range(len(node.verdicts)) if i not in batched]
     if not node.all_free(others):

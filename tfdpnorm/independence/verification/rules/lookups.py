@@ -42,10 +42,7 @@ def gathered(node, axis, batch_axes):
 def _taken(node, axis, number=None):
     """The verdict on entries along the axis of the examples, by the indices in input 1.
 
-    Args:
-        node: `Node`.
-        axis: The axis of the result that the first one of the indices becomes.
-        number: As in `taken`.
+    The first axis of the indices becomes `axis` of the result; `number` as in `taken`.
     """
     own = taken(node, 1, node.verdicts[0], number)
     if own is None:
@@ -98,11 +95,7 @@ def _gather_nd(node):
 def _of_entries(node, updates, indices, outer):
     """The `Rows` of entries that are put by index, on an axis of the indices; None if unknown.
 
-    Args:
-        node: `Node`.
-        updates: Number of the input with the entries.
-        indices: Number of the input with the indices.
-        outer: How many axes the two share.
+    `updates` and `indices` are the numbers of these inputs, which share so many `outer` axes.
     """
     found = {v for v in (node.verdicts[updates], node.verdicts[indices]) if isinstance(v, Rows)}
     return found.pop() if len(found) == 1 and next(iter(found)).axis < outer else None

@@ -12,12 +12,7 @@ from tfdpnorm.independence.verification.verdicts import Rows
 
 
 def owners(rows, examples):
-    """The example of each entry of an axis, an array.
-
-    Args:
-        rows: `Rows` of the axis.
-        examples: P.
-    """
+    """The example of each entry of an axis of `Rows`, an array."""
     return np.arange(rows.size(examples)) // rows.per_example % examples
 
 
@@ -34,18 +29,12 @@ def layout(found, axis, examples):
 
 
 def named(node, i, target, number=None):
-    """The example whose entries each index names, whatever the examples are.
+    """The example whose entries each index names, whatever the examples are; None if unknown.
 
-    Args:
-        node: `Node`.
-        i: Number of the input with the indices.
-        target: `Rows` of the axis that the indices count on.
-        number: Which of the numbers on the last axis counts there, if these are an index together;
-            None if each entry is an index.
-
-    Returns:
-        Array of the indices' shape, without the last axis if it holds the numbers of one index.
-        None if that is not known, or an index may be outside of the axis.
+    Input i has the indices, which count on the axis of `target`, `Rows`. If the numbers on their
+    last axis are an index together, `number` says which of them counts there; None if each entry is
+    an index. Returns an array of the indices' shape, without the last axis in the first case. None
+    as well if an index may be outside of the axis.
     """
     bounds = node.bounds(i)
     if bounds is None:
@@ -59,11 +48,7 @@ def named(node, i, target, number=None):
 def taken(node, i, target, number=None):
     """The `Rows` of entries that are taken along the axis of the examples; None if they may meet.
 
-    Args:
-        node: `Node`, with indices that are free or of rows.
-        i: See `named`.
-        target: See `named`.
-        number: See `named`.
+    The indices are free or of rows; the arguments are those of `named`.
     """
     found, verdict = named(node, i, target, number), node.verdicts[i]
     if found is None:
@@ -94,18 +79,11 @@ def _layout_of(found, examples):
 
 
 def put(node, indices, own, sizes, whole=False):
-    """The verdict on entries that are put at places of a tensor.
+    """The `Rows` of a tensor to which entries are put, if each example gets its own alone, or None.
 
-    Args:
-        node: `Node`.
-        indices: Number of the input with the indices, [..., len(sizes)].
-        own: `Rows` of the entries, on an axis that the indices have as well.
-        sizes: Those of the tensor's first axes, on which the indices count.
-        whole: Whether each entry is an index, and `sizes` has one entry.
-
-    Returns:
-        The `Rows` on the first axis of which each example has one part, and gets its own entries
-        there alone. None if there is no such axis.
+    They are on the first axis that is divided so. Input `indices`, [..., len(sizes)], counts on the
+    tensor's first axes, of these sizes; with `whole` each entry is an index, and there is one size.
+    `own` are the `Rows` of the entries, on an axis that the indices have as well.
     """
     for axis, size in enumerate(sizes):
         per_example, rest = divmod(int(size or 0), node.examples)

@@ -11,13 +11,7 @@ from tfdpnorm.independence.verification.verdicts import ListOf, Rows
 
 
 def contracted(node, inputs, output):
-    """The verdict on a sum of products.
-
-    Args:
-        node: `Node`.
-        inputs: For each input the labels of its axes, a list.
-        output: The labels of the result's axes.
-    """
+    """The verdict on a sum of products, by the labels of the axes of each input and the result."""
     found = label = None
     for verdict, labels in zip(node.verdicts, inputs, strict=True):
         if isinstance(verdict, ListOf):

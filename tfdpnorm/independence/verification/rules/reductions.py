@@ -15,12 +15,9 @@ from tfdpnorm.independence.verification.rules.shapes import reshaped
 
 
 def _over_axes(node, axes, keeps):
-    """The verdict on an operation over whole axes of its first input.
+    """The verdict on an operation over whole axes of its first input; `keeps`: the result has them.
 
-    Args:
-        node: `Node`.
-        axes: Collection of axes, negative ones allowed; None for unknown ones.
-        keeps: Whether the result has them as well.
+    `axes` may be negative; None for unknown ones.
     """
     rows, rank = node.of_rows(0), node.rank(0)
     if rows is None:

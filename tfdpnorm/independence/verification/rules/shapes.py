@@ -32,11 +32,7 @@ def _reshape(node):
 def reshaped(node, rows, before, after):
     """The verdict on rows whose entries keep their order in another shape.
 
-    Args:
-        node: `Node`.
-        rows: `Rows` before.
-        before: Shape before, a tuple whose sizes after the axis of the rows are known.
-        after: Shape after, a tuple of numbers.
+    Of the shape `before`, sizes that follow the axis of the rows have to be known; `after`, all.
     """
     if 0 in after:
         return FREE

@@ -85,17 +85,11 @@ def _strided_slice_gradient(node):
 
 
 def _strided_axes(node, rank, first):
-    """Where the axes of a tensor go in a strided slice of it.
+    """Where the axes of a tensor go in a strided slice of it; None if that has no known rank.
 
-    Args:
-        node: `Node` with the inputs begin, end and strides from number `first` on.
-        rank: Rank of the tensor.
-        first: See `node`.
-
-    Returns:
-        Pair of dicts by axis: to its place in the slice, for those that it has; and to
-        (first, last, stride), for those of which a range is taken; the stride is "unknown" where
-        one of these is. None if the rank of the slice is not known.
+    The inputs of the `node` from number `first` on are begin, end and strides. Returns two dicts by
+    axis: to its place in the slice, for those that it has; and to (first, last, stride), for those
+    of which a range is taken; the stride is "unknown" where one of these is.
     """
     begin, end, strides = (node.constant(first + k) for k in range(3))
     length = node.shape(first)
