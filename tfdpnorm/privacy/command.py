@@ -166,7 +166,6 @@ def _of_ledgers(flags, ledgers):
     """
     from tfdpnorm.privacy.added_delta import added_to_phases
     from tfdpnorm.privacy.composition import composed_epsilon
-    from tfdpnorm.privacy.phases import phase_of
     from tfdpnorm.privacy.words import unit_of
 
     deltas = sorted({ledger.plan.delta for ledger in ledgers})
@@ -176,7 +175,7 @@ def _of_ledgers(flags, ledgers):
             "--delta. Pass the delta of the composed guarantee."
         )
     delta = deltas[0] if flags.delta is None else arguments.open_unit("--delta", flags.delta)
-    runs = [phase_of(ledger) for ledger in ledgers]
+    runs = [ledger.as_phase() for ledger in ledgers]
     units = {phase.unit: phase.run for phase in runs}
     if len(units) > 1:
         raise ValueError(
@@ -427,7 +426,7 @@ def _lots(flags):
     arguments.sampling_rate("--sampling_rate", sampling_rate)
     steps = flags.steps
     if steps is None:
-        from tfdpnorm.privacy.plan import updates_of_epochs
+        from tfdpnorm.privacy.planning import updates_of_epochs
 
         arguments.positive("--epochs", flags.epochs)
         steps = updates_of_epochs(flags.epochs, sampling_rate)
