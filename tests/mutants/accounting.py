@@ -19,7 +19,7 @@ _PHASES = "tests/privacy/test_phases.py"
 MUTANTS = (
     fault(
         "ledgers-of-two-units-compose",
-        "tfdpnorm/privacy/command.py",
+        "tfdpnorm/privacy/command_of_ledgers.py",
         "if len(units) > 1:",
         "if len(units) > 2:",
         "An epsilon of persons and one of examples are composed as if both were of the same.",
@@ -415,7 +415,7 @@ MUTANTS = (
     ),
     fault(
         "one-run-of-two-ledgers",
-        "tfdpnorm/privacy/command.py",
+        "tfdpnorm/privacy/command_of_ledgers.py",
         "runs = [ledger.as_phase() for ledger in ledgers]",
         "runs = list(dict.fromkeys(ledger.as_phase() for ledger in ledgers))",
         "A copied run that went on by itself counts nothing.",
