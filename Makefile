@@ -235,7 +235,7 @@ DOCUMENTED := tfdpnorm/convert/convert.py \
     tfdpnorm/layers/scale_norm.py \
     tfdpnorm/least_squares/release.py \
     tfdpnorm/privacy/budget.py \
-    tfdpnorm/privacy/plan.py \
+    tfdpnorm/privacy/planning.py \
     tfdpnorm/training/callbacks/private_validation.py \
     tfdpnorm/training/callbacks/weight_average.py \
     tfdpnorm/training/make_private.py \

@@ -10,6 +10,7 @@ _MIXTURES = "tfdpnorm/privacy/mixtures.py"
 _PROFILES = "tfdpnorm/privacy/profiles.py"
 _PROFILE_TESTS = ("tests/privacy/test_profiles.py",)
 _PLAN = "tfdpnorm/privacy/plan.py"
+_PLANNING = "tfdpnorm/privacy/planning.py"
 _ADDED = "tfdpnorm/privacy/added_delta.py"
 _PLAN_TESTS = ("tests/privacy/test_plan.py",)
 _CURVE_TESTS = ("tests/privacy/test_epsilon_curve.py",)
@@ -18,7 +19,7 @@ _PHASES = "tests/privacy/test_phases.py"
 MUTANTS = (
     fault(
         "ledgers-of-two-units-compose",
-        "tfdpnorm/privacy/command.py",
+        "tfdpnorm/privacy/command_of_ledgers.py",
         "if len(units) > 1:",
         "if len(units) > 2:",
         "An epsilon of persons and one of examples are composed as if both were of the same.",
@@ -366,7 +367,7 @@ MUTANTS = (
     ),
     fault(
         "calibrated-for-fewer-updates",
-        "tfdpnorm/privacy/plan.py",
+        _PLANNING,
         "checked.sampling_rate, checked.steps, accountant",
         "checked.sampling_rate, max(1, checked.steps - 1), accountant",
         "A run spends more than its budget.",
@@ -390,23 +391,23 @@ MUTANTS = (
     ),
     fault(
         "phase-that-goes-on",
-        "tfdpnorm/privacy/phases.py",
-        "    if state.remaining_updates:\n",
-        "    if False:\n",
+        "tfdpnorm/privacy/ledger.py",
+        "        if state.remaining_updates:\n",
+        "        if False:\n",
         "A run that is counted as it was goes on, and nobody counts the rest.",
         tests_in(_PHASES, "test_a_run_that_may_go_on_is_rejected"),
     ),
     fault(
         "phase-without-its-reasons",
-        "tfdpnorm/privacy/phases.py",
-        "reasons=ledger.no_guarantee_because",
+        "tfdpnorm/privacy/ledger.py",
+        "reasons=self.no_guarantee_because",
         "reasons=()",
         "A second phase makes a guarantee of a first one that has none.",
         tests_in(_PHASES, "test_caveats_of_a_phase_carry_over_to_the_next"),
     ),
     fault(
         "phases-calibrated-alone",
-        _PLAN,
+        _PLANNING,
         "        if checked.earlier_mechanisms:\n",
         "        if False:\n",
         "The noise of a second phase spends the whole budget once more.",
@@ -414,9 +415,9 @@ MUTANTS = (
     ),
     fault(
         "one-run-of-two-ledgers",
-        "tfdpnorm/privacy/command.py",
-        "runs = [phase_of(ledger) for ledger in ledgers]",
-        "runs = list(dict.fromkeys(phase_of(ledger) for ledger in ledgers))",
+        "tfdpnorm/privacy/command_of_ledgers.py",
+        "runs = [ledger.as_phase() for ledger in ledgers]",
+        "runs = list(dict.fromkeys(ledger.as_phase() for ledger in ledgers))",
         "A copied run that went on by itself counts nothing.",
         tests_in(_PHASES, "TestCommand"),
     ),

@@ -2,7 +2,8 @@
 
 from tests.mutants.mutant import fault, tests_in
 
-_STATEMENT = "tfdpnorm/privacy/statement.py"
+_TEXT = "tfdpnorm/privacy/statement_text.py"
+_FACTS = "tfdpnorm/privacy/facts.py"
 _TESTS = ("tests/privacy/test_statements.py",)
 
 MUTANTS = (
@@ -18,17 +19,17 @@ MUTANTS = (
     ),
     fault(
         "public-rows-are-not-relied-on",
-        _STATEMENT,
-        '    if "given_public_rows" in known:\n',
-        "    if False:\n",
+        _TEXT,
+        "[caveat given_public_rows]; public",
+        "[not holds]; public",
         "The ten lines do not say that the public rows are assumed to be public.",
         _TESTS,
     ),
     fault(
         "initial-weights-are-a-detail",
-        _STATEMENT,
-        "if state.relies_on_initial_weights and",
-        "if False and",
+        _FACTS,
+        '"weights_unconfirmed": relies and',
+        '"weights_unconfirmed": False and',
         "The first line states an epsilon for weights that private data may have trained.",
         _TESTS,
     ),
@@ -74,9 +75,9 @@ MUTANTS = (
     ),
     fault(
         "early-end-is-a-detail",
-        _STATEMENT,
-        "if not (is_less and statement_details.stopped_early(ledger.state)):",
-        "if True:",
+        _TEXT,
+        "[stopped_early][is_less_than_planned] If",
+        "[not holds] If",
         "The first line of a run that private data ended gives the epsilon of its few updates.",
         _TESTS,
     ),
@@ -142,25 +143,25 @@ MUTANTS = (
     ),
     fault(
         "private-validation-is-a-detail",
-        _STATEMENT,
-        'ledger.state.has_code("acted_on_validation")',
-        "False",
+        _TEXT,
+        "[caveat acted_on_validation] Who",
+        "[not holds] Who",
         "The ten lines do not say that people in the validation data are not protected.",
         _TESTS,
     ),
     fault(
         "settings-beside-a-search-are-confirmed",
-        _STATEMENT,
-        "if declared.settings_used_private_data is None:",
-        "if declared.settings_used_private_data is None and not of_search:",
+        _TEXT,
+        "[not settings_declared] Unconfirmed: that the settings\n",
+        "[not settings_declared][not search] Unconfirmed: that the settings\n",
         "Of a search, nobody has to answer for what it did not choose.",
         _TESTS,
     ),
     fault(
         "number-of-trials-may-be-published",
-        _STATEMENT,
-        "    if is_of_all_trials(ledger):\n",
-        "    if False:\n",
+        _FACTS,
+        '"is_of_all_trials": in_secret and',
+        '"is_of_all_trials": False and',
         "The statement of a search says that its ledger, with all trials, may be published.",
         _TESTS,
     ),

@@ -130,9 +130,9 @@ MUTANTS = (
     ),
     fault(
         "answers-that-stopped-asking",
-        "tfdpnorm/privacy/statement_details.py",
-        "if planned > ledger.state.queries(disjoint=True):",
-        "if False:",
+        "tfdpnorm/privacy/facts.py",
+        '"stopped_asking": not held and',
+        '"stopped_asking": False and',
         "Answers that decided when to stop are said to cost what the answers so far cost.",
         ("tests/privacy/test_statements.py",),
     ),

@@ -21,7 +21,6 @@ from tfdpnorm.privacy.added_delta import GRID_NUMBERS, check_plan, rounding_loss
 from tfdpnorm.privacy.command import main
 from tfdpnorm.privacy.entries import Search, Updates
 from tfdpnorm.privacy.floating_point import floating_point_loss
-from tfdpnorm.privacy.phases import phase_of
 from tfdpnorm.privacy.search import SearchPlan
 from tfdpnorm.privacy.statement_as_json import statement_json
 
@@ -48,7 +47,7 @@ def test_no_guarantee_beyond_a_tenth_of_delta(epsilon, delta):
     assert f"can add to delta = {delta!r} is " in lines[1] and "more than a tenth of it" in lines[1]
     said = statement_json(ledger)
     assert said["guarantee"] is None and len(said["no_guarantee_because"]) == 1
-    assert phase_of(ledger).reasons == ledger.no_guarantee_because
+    assert ledger.as_phase().reasons == ledger.no_guarantee_because
 
 
 def test_what_was_spent_so_far_counts():

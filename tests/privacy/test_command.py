@@ -18,9 +18,9 @@ from tfdpnorm.privacy import (
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.command import main
 from tfdpnorm.privacy.entries import Query, Resume, Search, Updates
+from tfdpnorm.privacy.facts import CANNOT_SHOW
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.privacy.search import SearchPlan
-from tfdpnorm.privacy.statement import CANNOT_SHOW
 
 SIZES = ["--num_examples=60000", "--expected_batch_size=600", "--delta=1e-5"]
 

@@ -22,7 +22,6 @@ from tfdpnorm.privacy.accountants import RDP_ORDERS
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.command import main
 from tfdpnorm.privacy.entries import Finish, Query, Search, Updates
-from tfdpnorm.privacy.phases import phases_after
 from tfdpnorm.privacy.search import SearchPlan
 
 FIRST, SECOND = (0.05, 1.2, 100), (0.1, 2.0, 50)  # sampling rate, noise multiplier, updates
@@ -156,7 +155,7 @@ def test_queries_of_a_phase_count_as_many_as_were_planned(ended):
         Query("accuracy", 5.0, 40, disjoint=False, queries_planned=3),
         Query("other", 7.0, 40, disjoint=True, queries_planned=2),
     ]
-    (phase,) = phases_after(ended(FIRST, "first", *asked))
+    (phase,) = ended(FIRST, "first", *asked).phases()
     assert phase.mechanisms == (FIRST, (1.0, 5.0, 3)) and phase.validation == ((1.0, 7.0, 2),)
     ledger = ended(SECOND, "second", after=ended(FIRST, "again", *asked))
     reference = RdpAccountant(RDP_ORDERS).compose(dp_accounting.GaussianDpEvent(7.0), 2)

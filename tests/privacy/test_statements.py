@@ -23,6 +23,7 @@ from tests.statements import summary
 from tfdpnorm.privacy import (
     Declaration,
     PrivacyLedger,
+    caveats,
     create_ledger,
     epsilons,
     make_plan,
@@ -30,9 +31,11 @@ from tfdpnorm.privacy import (
     profiles,
     read_ledger,
     statement_json,
+    statement_text,
 )
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import ANSWERS, Finish, Query, Resume, Search, Trial, Updates
+from tfdpnorm.privacy.facts import facts_of
 from tfdpnorm.privacy.figures import Figures
 from tfdpnorm.privacy.rounding import ceil_float, ceil_text, delta_text
 from tfdpnorm.privacy.search import SearchPlan
@@ -229,6 +232,16 @@ def test_the_statement_is_the_approved_one(path):
     text = stated(LEDGERS[name]())
     assert text.splitlines() == path.read_text("utf-8").splitlines()
     assert "docs/" not in text and ".md" not in text and ".py" not in text
+
+
+def test_the_template_names_facts_that_exist():
+    """Also in sentences that no approved text has."""
+    text = statement_text.SUMMARY + statement_text.DETAILS
+    fields = re.findall(r"\{(\w+)", text) + re.findall(r"\*(\w+)", text)
+    conditions = re.findall(r"\[(?:not )?(caveat )?(\w+)", re.sub(r"\{[^}]*\}", "", text))
+    assert {name for is_code, name in conditions if is_code} <= caveats.CODES
+    names = {*fields, *(name for is_code, name in conditions if not is_code)}
+    assert len(names) > 60 and names <= facts_of(ledger_of()).keys()
 
 
 def test_there_is_a_ledger_for_each_approved_text():

@@ -23,7 +23,7 @@ _NAMES = {
     "create_ledger": "tfdpnorm.privacy.ledger",
     "dp_sgd_event": "tfdpnorm.privacy.accountants",
     "epsilon_of": "tfdpnorm.privacy.accountants",
-    "make_plan": "tfdpnorm.privacy.plan",
+    "make_plan": "tfdpnorm.privacy.planning",
     "privacy_statement": "tfdpnorm.privacy.statement",
     "read_ledger": "tfdpnorm.privacy.ledger",
     "reopen_ledger": "tfdpnorm.privacy.ledger",
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from tfdpnorm.privacy.ledger import read_ledger as read_ledger
     from tfdpnorm.privacy.ledger import reopen_ledger as reopen_ledger
     from tfdpnorm.privacy.plan import PrivacyPlan as PrivacyPlan
-    from tfdpnorm.privacy.plan import make_plan as make_plan
+    from tfdpnorm.privacy.planning import make_plan as make_plan
     from tfdpnorm.privacy.state import BudgetExhaustedError as BudgetExhaustedError
     from tfdpnorm.privacy.statement import privacy_statement as privacy_statement
     from tfdpnorm.privacy.statement_as_json import statement_json as statement_json

@@ -7,10 +7,10 @@ import dataclasses
 import inspect
 import string
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from tfdpnorm import arguments
-from tfdpnorm.privacy.rounding import ceil_text, delta_text
-from tfdpnorm.privacy.words import UNITS, number
+from tfdpnorm.privacy.rounding import ceil_text, delta_text, number
 
 NO_GUARANTEE = "no_guarantee"
 NOT_COVERED = "not_covered"
@@ -30,6 +30,39 @@ KINDS = {
 The first makes epsilon infinite, the last makes it that of the whole plan. Each kind is a code by
 itself, with the field `sentence`, for the words of a user.
 """
+
+
+class Unit(NamedTuple):
+    """The sampled and protected unit, in words.
+
+    Attributes:
+        one: One of them.
+        many: Several of them.
+        protected: The plural, as the protected data.
+        neighbours: What one of two neighbouring data sets has more than the other.
+    """
+
+    one: str
+    many: str
+    protected: str
+    neighbours: str
+
+
+UNITS = {
+    "row": Unit(
+        "example",
+        "examples",
+        "private training examples (rows, such as one image each)",
+        "one example",
+    ),
+    "person": Unit(
+        "person",
+        "persons",
+        "persons, with any number of rows (training examples) each",
+        "one person with any number of rows",
+    ),
+}
+
 
 _FOREIGN = "Weights of unknown provenance: "
 _OF_ANOTHER_RUN = "Weights of another run: "
@@ -237,6 +270,8 @@ _WORDS = {
         "In another trial of its search. {remark}",
     ),
 }
+
+CODES = frozenset(_WORDS)
 
 
 @dataclasses.dataclass(frozen=True)

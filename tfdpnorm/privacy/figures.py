@@ -23,20 +23,17 @@ class Figures:
         epsilon: So far, a float.
         whole_plan_epsilon: After the last update and answer planned.
         added: Dict of the additions to delta, by reason.
+        added_in_all: Their sum.
     """
 
     def __init__(self, ledger, rows=None):
         self._state, self._rows = ledger.state, rows
         self.delta = ledger.plan.delta
-        if rows is None:
-            self.epsilon = ledger.epsilon()
-            self.whole_plan_epsilon = ledger.epsilon(whole_plan=True)
-            computed = self.epsilon
-        else:
-            self.epsilon = ledger.person_epsilon()
-            self.whole_plan_epsilon = ledger.person_epsilon(whole_plan=True)
-            computed = epsilons.person_epsilon(self._state, rows)
+        epsilon = ledger.epsilon if rows is None else ledger.person_epsilon
+        self.epsilon, self.whole_plan_epsilon = epsilon(), epsilon(whole_plan=True)
+        computed = self.epsilon if rows is None else epsilons.person_epsilon(self._state, rows)
         self.added = added_to_delta(ledger, computed)
+        self.added_in_all, self.is_finite = total(self.added), math.isfinite(self.epsilon)
 
     @functools.cached_property
     def odds(self):
@@ -59,6 +56,25 @@ class Figures:
             rate: profiles.true_positive_rate(self._profile, rate) for rate in FALSE_POSITIVE_RATES
         }
 
+    @property
+    def best_at_1_percent(self):
+        """The highest true-positive rate at that false-positive rate."""
+        return self.true_positive_rates[0.01]
+
+    @property
+    def best_at_1_permille(self):
+        """The highest true-positive rate at that false-positive rate."""
+        return self.true_positive_rates[0.001]
+
+    @property
+    def mu_is_close(self):
+        """Whether attacks with few false positives are about as good as mu says.
+
+        What bounds a search is far from a Gaussian mechanism: its mu would look like another
+        guarantee.
+        """
+        return self.rate_by_mu(0.01) <= 2 * self.best_at_1_percent
+
     @functools.cached_property
     def mu(self):
         """See `profiles.gaussian_mu`."""
@@ -71,12 +87,4 @@ class Figures:
     @functools.cached_property
     def _profile(self):
         found = epsilons.profile(self._state, self._rows)
-        return profiles.plus(found, total(self.added))
-
-
-def person_figures(ledger):
-    """The `Figures` of a person who owns examples; None where they are not stated."""
-    rows = ledger.most_rows_per_person
-    if rows is None or epsilons.persons_unavailable(ledger.state) is not None:
-        return None
-    return Figures(ledger, rows)
+        return profiles.plus(found, self.added_in_all)

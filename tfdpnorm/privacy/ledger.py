@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 from tfdpnorm import arguments
 from tfdpnorm.errors import PrivacyError
 from tfdpnorm.privacy import added_delta, entries, epsilons, journal
+from tfdpnorm.privacy.phases import Phase
 from tfdpnorm.privacy.plan import PrivacyPlan
+from tfdpnorm.privacy.rounding import ceil_text, delta_text
 from tfdpnorm.privacy.software import software
 from tfdpnorm.privacy.state import apply, first_state
 
@@ -166,6 +168,52 @@ class PrivacyLedger:
 
     def _within_delta(self, epsilon):
         return epsilon if added_delta.excess(self, epsilon) is None else math.inf
+
+    def as_phase(self) -> Phase:
+        """Returns what the run has spent so far, as a later run on the same data counts it.
+
+        Raises:
+            ValueError: for the ledger of a search, or of a trial: what a choice costs does not
+                compose as updates do.
+        """
+        plan, state, claimed = self.plan, self.state, self.claimed_epsilon()
+        if state.search is not None:
+            raise PrivacyError(
+                "Expected the ledger of a run, got that of a search or of one of its trials (run "
+                f"{self.run_id}), whose cost does not compose as updates do. Leave it out, and add "
+                f"its epsilon, {ceil_text(claimed)}, and its delta, {delta_text(plan.delta)}, to "
+                "the sums of the others."
+            )
+        updates = plan.steps if state.is_held_to_plan else state.updates
+        trained = [(plan.sampling_rate, plan.noise_multiplier, updates)] if updates else []
+        settings = self._settings
+        return Phase(
+            run=self.run_id,
+            updates=updates,
+            mechanisms=(*trained, *state.mechanisms(disjoint=False, whole_plan=True)),
+            validation=tuple(state.mechanisms(disjoint=True, whole_plan=True)),
+            added_delta=added_delta.total(added_delta.added_to_delta(self, claimed)),
+            noise_generator=settings.get("noise_generator"),
+            is_exact=bool(settings.get("noise_grid") and settings.get("sum_rounding")),
+            not_covered=state.sentences("not_covered"),
+            reasons=self.no_guarantee_because,
+            unit=plan.unit,
+        )
+
+    def phases(self) -> tuple[Phase, ...]:
+        """Returns all phases of a training that ended with this run, each a `Phase`.
+
+        Raises:
+            ValueError: for a run that has not ended, and as `as_phase` does.
+        """
+        state = self.state
+        if state.remaining_updates:
+            raise PrivacyError(
+                f"The run has not ended: {state.updates} of its {state.plan.steps} planned updates "
+                "are spent, and the remaining ones would not be recorded here. Train it to its "
+                "end, or end it: private.ledger.record(tfdpnorm.privacy.entries.Finish())."
+            )
+        return (*self.plan.earlier, self.as_phase())
 
     def close(self) -> None:
         """Closes the file, so that other processes may open it; nothing can be recorded then."""

@@ -6,16 +6,14 @@ A phase has its own noise, clipping norm and sampling rate. A schedule of them i
 import dataclasses
 
 from tfdpnorm import arguments
-from tfdpnorm.errors import PrivacyError
 from tfdpnorm.privacy.caveats import caveat
-from tfdpnorm.privacy.rounding import ceil_text, delta_text
 
 UNITS = ("row", "person")
 
 
 @dataclasses.dataclass(frozen=True)
 class Phase:
-    """The releases of a run that has ended; `phase_of` reads them from a ledger.
+    """The releases of a run that has ended; see `PrivacyLedger.as_phase`.
 
     Attributes:
         run: The `run_id` of its ledger.
@@ -79,67 +77,6 @@ class Phase:
             return cls(**fields)
         except TypeError as error:
             raise ValueError(f"Expected the fields of a Phase, got {fields!r} ({error}).") from None
-
-
-def phase_of(ledger):
-    """Returns the `Phase` of a run so far.
-
-    Args:
-        ledger: `PrivacyLedger`.
-
-    Raises:
-        ValueError: for the ledger of a search, or of a trial: what a choice costs does not compose
-            as updates do.
-    """
-    # Not above: they need a plan, which has phases.
-    from tfdpnorm.privacy.added_delta import added_to_delta, total
-
-    plan, state = ledger.plan, ledger.state
-    if state.search is not None:
-        raise PrivacyError(
-            "Expected the ledger of a run, got that of a search or of one of its trials (run "
-            f"{ledger.run_id}), whose cost does not compose as updates do. Leave it out, and add "
-            f"its epsilon, {ceil_text(ledger.claimed_epsilon())}, and its delta, "
-            f"{delta_text(plan.delta)}, to the sums of the others."
-        )
-    updates = plan.steps if state.is_held_to_plan else state.updates
-    trained = [(plan.sampling_rate, plan.noise_multiplier, updates)] if updates else []
-    return Phase(
-        run=ledger.run_id,
-        updates=updates,
-        mechanisms=(*trained, *state.mechanisms(disjoint=False, whole_plan=True)),
-        validation=tuple(state.mechanisms(disjoint=True, whole_plan=True)),
-        added_delta=total(added_to_delta(ledger, ledger.claimed_epsilon())),
-        noise_generator=ledger.settings.get("noise_generator"),
-        is_exact=bool(ledger.settings.get("noise_grid") and ledger.settings.get("sum_rounding")),
-        not_covered=state.sentences("not_covered"),
-        reasons=ledger.no_guarantee_because,
-        unit=plan.unit,
-    )
-
-
-def phases_after(ledger):
-    """Returns all phases of a training whose last one has this ledger: a tuple of `Phase`.
-
-    Args:
-        ledger: `PrivacyLedger`, or the path of its file.
-
-    Raises:
-        ValueError: for a run that has not ended, and as `phase_of` does.
-        LedgerCorruptError: if the file is not what was written.
-    """
-    from tfdpnorm.privacy.ledger import PrivacyLedger, read_ledger
-
-    if not isinstance(ledger, PrivacyLedger):
-        ledger = read_ledger(ledger)
-    state = ledger.state
-    if state.remaining_updates:
-        raise PrivacyError(
-            f"The run has not ended: {state.updates} of its {state.plan.steps} planned updates are "
-            "spent, and the remaining ones would not be recorded here. Train it to its end, or end "
-            "it: private.ledger.record(tfdpnorm.privacy.entries.Finish())."
-        )
-    return (*ledger.plan.earlier, phase_of(ledger))
 
 
 def caveats_of_phases(phases):

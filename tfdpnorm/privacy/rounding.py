@@ -1,4 +1,4 @@
-"""Rounding that never makes a privacy loss look smaller or a noise look larger than it is."""
+"""Numbers as text; a privacy loss never looks smaller, and a noise never larger, than it is."""
 
 import math
 from decimal import ROUND_CEILING, Context, Decimal
@@ -27,6 +27,22 @@ def delta_text(delta):
 def ceil_float(value, digits):
     """`value` rounded upwards to `digits` significant digits, as the float nearest to that."""
     return float(_ceil(value, digits))
+
+
+def percent(share):
+    """A share in percent, rounded upwards to three digits, such as "4.79 %"; more near 100 %."""
+    digits = 3 if share < 0.99 else 5
+    return f"{ceil_text(min(100 * share, 100.0), digits)} %"
+
+
+def number(count, noun):
+    """A count with its noun, such as "1 update" and "2 updates"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def json_number(value):
+    """The value, and "inf" for infinity, which JSON has not."""
+    return "inf" if math.isinf(value) else value
 
 
 def _ceil(value, digits):

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import datetime
-import math
 from typing import TYPE_CHECKING
 
-from tfdpnorm import arguments
-from tfdpnorm.privacy import epsilons, statement_details, statement_mechanism
+from tfdpnorm.privacy import statement_text, template
 from tfdpnorm.privacy.entries import ANSWERS
-from tfdpnorm.privacy.figures import Figures, person_figures
-from tfdpnorm.privacy.ledger import PrivacyLedger
-from tfdpnorm.privacy.software import software
-from tfdpnorm.privacy.statement import NOT_GIVEN
-from tfdpnorm.privacy.words import counted, unit_of
+from tfdpnorm.privacy.facts import facts_of
+from tfdpnorm.privacy.rounding import json_number
 
 if TYPE_CHECKING:
     from typing import Any
 
+    from tfdpnorm.privacy.ledger import PrivacyLedger
 
+
+NOT_GIVEN = "not given"
 FORMAT = "tfdpnorm privacy statement, version 2"
 _NOT_OF_TRIALS = ("updates_charged", "mechanisms")  # their epsilon is that of the search
 _NOT_OF_SEARCHES = (
@@ -46,111 +43,99 @@ def statement_json(ledger: PrivacyLedger, weights: str | None = None) -> dict[st
     Raises:
         ValueError: if `ledger` is not a `PrivacyLedger`.
     """
-    arguments.instance("ledger", ledger, PrivacyLedger)
-    holds, state = ledger.guarantee_holds, ledger.state
-    figures, person = (Figures(ledger), person_figures(ledger)) if holds else (None, None)
-    file = ledger.stated_file
-    today = datetime.date.today().isoformat()
-    told = _details(ledger, figures, person)
+    facts = facts_of(ledger, weights)
+    declared, file, search = facts["declared"], facts["file"], facts["search"]
+    details = template.sections(statement_text.DETAILS, facts)
     return {
         "format": FORMAT,
-        "run": ledger.run_id,
-        "date": today,
-        "unit": ledger.unit,
-        "bound": f"{unit_of(ledger).neighbours}, added or removed",
-        "guarantee_holds": ledger.confirmed_guarantee,
-        "no_guarantee_because": list(ledger.no_guarantee_because),
-        "guarantee": _figures(figures),
-        "most_rows_per_person": ledger.most_rows_per_person,
-        "person": _figures(person),
-        "validation_epsilon": _number(ledger.validation_epsilon()),
-        "counted": counted(ledger),
-        "parameters": _parameters(ledger),
-        "search": None if state.search is None else state.search.entry(),
-        "search_before": state.declaration.search,
-        **{name: getattr(state.declaration, name) for name in ANSWERS},
-        "weights_from_elsewhere": list(state.sentences("foreign_weights")),
-        "held_to_plan_because": list(state.sentences("held_to_plan")),
-        "not_covered": told["Not covered"],
-        "responsible": state.declaration.responsible,
-        "contact": state.declaration.contact,
-        "weights_sha256": weights,
-        "ledger": file and {"lines": file.tail[0], "sha256": file.sha256},
-        "trained_with": ledger.software,
-        "computed_with": software(),
-        "deployment": _deployment(ledger, figures, told, today)
-        if ledger.confirmed_guarantee
-        else None,
+        "run": facts["run"],
+        "date": facts["date"],
+        "unit": facts["plan"].unit,
+        "bound": f"{facts['unit'].neighbours}, added or removed",
+        "guarantee_holds": facts["confirmed"],
+        "no_guarantee_because": list(facts["reasons"]),
+        "guarantee": _figures(facts["figures"]),
+        "most_rows_per_person": facts["rows_per_person"],
+        "person": _figures(facts["person"]),
+        "validation_epsilon": json_number(facts["validation_epsilon"]),
+        "counted": facts["counted"],
+        "parameters": _parameters(facts),
+        "search": None if search is None else search.entry(),
+        "search_before": declared.search,
+        **{name: getattr(declared, name) for name in ANSWERS},
+        "weights_from_elsewhere": list(facts["foreign_weights"]),
+        "held_to_plan_because": list(facts["held_to_plan"]),
+        "not_covered": details["Not covered"],
+        "responsible": declared.responsible,
+        "contact": declared.contact,
+        "weights_sha256": facts["weights"],
+        "ledger": file and {"lines": file.lines, "sha256": file.sha256},
+        "trained_with": facts["software"],
+        "computed_with": facts["computed_with"],
+        "deployment": _deployment(facts, details) if facts["confirmed"] else None,
     }
-
-
-def _details(ledger, figures, person):
-    """The details of the text, by heading."""
-    if figures is None:
-        return statement_details.without_guarantee(ledger)
-    return statement_details.of_guarantee(ledger, figures, person)
 
 
 def _figures(figures):
     if figures is None:
         return None
     return {
-        "epsilon": _number(figures.epsilon),
+        "epsilon": json_number(figures.epsilon),
         "delta": figures.delta,
         "added_to_delta": figures.added,
-        "whole_plan_epsilon": _number(figures.whole_plan_epsilon),
+        "whole_plan_epsilon": json_number(figures.whole_plan_epsilon),
         "true_positive_rates": {f"{r:g}": x for r, x in figures.true_positive_rates.items()},
-        "gaussian_mu": _number(figures.mu),
+        "gaussian_mu": json_number(figures.mu),
     }
 
 
-def _parameters(ledger):
+def _parameters(facts):
     """The numbers that epsilon is computed from, None where a search has none: trials differ."""
-    plan, state = ledger.plan, ledger.state
+    plan = facts["plan"]
     found = {
         "num_examples": plan.num_examples,
         "expected_batch_size": plan.expected_batch_size,
         "sampling_rate": plan.sampling_rate,
         "sampling": plan.sampling,
         "neighbouring_relation": "add_or_remove_one",
-        "updates": state.updates,
+        "updates": facts["state"].updates,
         "updates_planned": plan.steps,
-        "updates_charged": plan.steps if state.is_held_to_plan else state.updates,
+        "updates_charged": facts["charged_updates"],
         "noise_multiplier": plan.noise_multiplier,
-        "l2_norm_clip": _number(plan.l2_norm_clip),
+        "l2_norm_clip": json_number(plan.l2_norm_clip),
         "accountant": plan.accountant,
-        "mechanisms": _mechanisms(state),
+        "mechanisms": _mechanisms(facts),
     }
-    if state.search is not None:
-        found |= dict.fromkeys(_NOT_OF_SEARCHES if ledger.is_of_search else _NOT_OF_TRIALS)
+    if facts["search"] is not None:
+        found |= dict.fromkeys(_NOT_OF_SEARCHES if facts["is_of_search"] else _NOT_OF_TRIALS)
     return found
 
 
-def _mechanisms(state):
+def _mechanisms(facts):
     """What epsilon composes: of this run, of its noisy answers, of earlier phases."""
-    plan = state.plan
-    own = (plan.sampling_rate, plan.noise_multiplier, epsilons.updates_in_epsilon(state))
+    plan, state = facts["plan"], facts["state"]
+    own = (plan.sampling_rate, plan.noise_multiplier, facts["updates_in_epsilon"])
     asked = state.mechanisms(disjoint=False, whole_plan=state.is_held_to_plan)
     names = ("sampling_rate", "noise_multiplier", "count")
     parts = [own, *asked, *plan.earlier_mechanisms]
     return [dict(zip(names, part, strict=True)) for part in parts if part[2]]
 
 
-def _deployment(ledger, figures, details, today):
+def _deployment(facts, details):
     """An entry of the registry, with the names of its schema of July 2026."""
-    plan, unit, declared = ledger.plan, unit_of(ledger), ledger.state.declaration
-    told = {heading: " ".join(items) for heading, items in details.items()}
-    curator = declared.responsible or NOT_GIVEN
+    plan, unit, figures = facts["plan"], facts["unit"], facts["figures"]
+    told = {heading: " ".join(sentences) for heading, sentences in details.items()}
+    curator = facts["declared"].responsible or NOT_GIVEN
     return {
         "basic": {
-            "name": f"Model of the training run {ledger.run_id}",
+            "name": f"Model of the training run {facts['run']}",
             "data_curators": [curator],
             "intended_use": NOT_GIVEN,
             "data_product_type": "Machine learning model",
             "data_product_region": NOT_GIVEN,
             "description": f"The weights of a model trained by DP-SGD on {plan.num_examples} "
             f"{unit.protected}.",
-            "publication_date": today,
+            "publication_date": facts["date"],
         },
         "dp_variant": {
             "variant_name": "Approximate DP",
@@ -177,7 +162,7 @@ def _deployment(ledger, figures, details, today):
             "composition": told["Accounting"],
         },
         "implementation": {
-            "preprocessing_and_hyperparameter_tuning": _tuning(ledger),
+            "preprocessing_and_hyperparameter_tuning": _tuning(facts, details),
             "mechanisms": f"{told['Mechanism and settings']} {told['Numerical safety']}",
             "justification": NOT_GIVEN,
         },
@@ -197,18 +182,14 @@ def _unprotected(plan, unit):
     )
 
 
-def _tuning(ledger):
-    state = ledger.state
-    if state.search is not None:
-        return f"The epsilon includes the search: {' '.join(statement_mechanism.search(ledger))}"
-    declared = state.declaration.search
+def _tuning(facts, details):
+    if facts["search"] is not None:
+        of_search = [x for x in details["Accounting"] if x.startswith(("Search: ", "Scores: "))]
+        return f"The epsilon includes the search: {' '.join(of_search)}"
+    declared = facts["declared"].search
     if declared is None:
         return "Not accounted for: preprocessing, and any search for settings. None was declared."
     return (
         "Not accounted for: preprocessing, and any search for settings. Of the latter, the data "
         f'holder says: "{declared}".'
     )
-
-
-def _number(value):
-    return "inf" if math.isinf(value) else value  # JSON has no infinity.

@@ -17,7 +17,8 @@ from scipy import special
 
 from tfdpnorm import arguments
 from tfdpnorm.privacy.budget import PrivacyBudget
-from tfdpnorm.privacy.plan import PrivacyPlan, make_plan, updates_of_epochs
+from tfdpnorm.privacy.plan import PrivacyPlan
+from tfdpnorm.privacy.planning import make_plan, updates_of_epochs
 
 _NOISE_MULTIPLIER = 3.0
 # q sqrt(T) / mu at that noise multiplier.
