@@ -28,6 +28,8 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
 ]
+# Names are listed with the package that has them, also on the pages of these packages.
+suppress_warnings = ["autosummary.import_cycle"]
 
 include_patterns = [
     "docs/*.md",
