@@ -176,10 +176,11 @@ test: env ## run the tests that are not slow
 
 # What depends on Keras, TensorFlow or dp-accounting, with the oldest ones; and a few tests of every
 # part with versions in between.
-DEPEND_ON_VERSIONS := tests/keras_compat tests/keras_conformance tests/layers tests/gradients \
-    tests/independence tests/training tests/convert tests/tuning \
-    tests/privacy/test_accountants.py tests/privacy/test_mixtures.py \
-    tests/privacy/test_published_values.py
+DEPEND_ON_VERSIONS := $(addprefix tests/, \
+    keras_compat keras_conformance layers gradients independence convert \
+    $(patsubst %, training/test_%.py, fit make_private saving keras_inputs second_fit) \
+    training/other_keras training/resume training/step \
+    $(patsubst %, privacy/test_%.py, accountants mixtures published_values))
 OF_EVERY_PART := $(addprefix tests/, \
     $(patsubst %, keras_compat/test_%.py, exchange graphs importing layers models saving) \
     $(patsubst %, training/test_%.py, fit make_private saving) \
