@@ -29,10 +29,11 @@ def lines(flags):
             raise ValueError("A ledger is given twice, and would count twice. Give each file once.")
         return _composed(flags, [read_ledger(path) for path in flags.ledger])
     ledger = read_ledger(flags.ledger[0])
-    names = (flags.accountant or ledger.plan.accountant,)
-    records = records_of(
-        ACCOUNTANTS if names == ("both",) else names, lambda name: _record(ledger, name)
+    names = (
+        ACCOUNTANTS if flags.accountant == "both" else (flags.accountant or ledger.plan.accountant,)
     )
+    stated = statement_json(ledger)
+    records = records_of(names, lambda name: _record(ledger, stated, name))
     return printed(flags, records, _sentence, *([] if flags.json else _remarks(ledger)))
 
 
@@ -120,8 +121,8 @@ def _composed_sentence(record):
     return sentence
 
 
-def _record(ledger, accountant):
-    plan, state, stated = ledger.plan, ledger.state, statement_json(ledger)
+def _record(ledger, stated, accountant):
+    plan, state = ledger.plan, ledger.state
     return {
         "ledger": ledger.file.path,
         "accountant": accountant,
