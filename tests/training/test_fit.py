@@ -29,7 +29,7 @@ def test_a_model_that_is_not_built_yet_trains(build, private, data, public, cros
     assert_trained(trained, [np.full((5, 4), 9.0)], updates=2)
     right = trained.predict(data[0], verbose=0).argmax(axis=-1) == data[1]
     accuracy = trained.evaluate(*data, verbose=0, return_dict=True)["accuracy"]
-    assert float(accuracy) == pytest.approx(right.mean())
+    assert accuracy == pytest.approx(right.mean())
     assert trained.predict(data[0][:7], verbose=0).shape == (7, 3)
     moments = [w for w in model.non_trainable_variables if "public_rows" in w.name]
     assert [float(m) for m in moments] == [len(public)]
@@ -56,7 +56,7 @@ class TestPlan:
             keras.callbacks.EarlyStopping("epsilon", patience=99, mode="min"),
             keras.callbacks.LearningRateScheduler(lambda epoch: 0.1 / (1 + epoch)),
         ]
-        # In whole executions: others have no figures before Keras 3.11, in plain fit either.
+        # In whole executions: others have no figures before Keras 3.8, in plain fit either.
         options = {"validation_data": (data[0] + 1, data[1]), "validation_batch_size": 10}
         history = trained.fit(*data, verbose=0, epochs=50, callbacks=callbacks, **options).history
         return trained, history
@@ -125,7 +125,6 @@ def test_metrics_and_loss_ignore_padding(private, data, one_lot):
     assert history["loss"] == pytest.approx([losses.mean()], rel=1e-5)
     assert history["entropy"] == pytest.approx([losses.mean()], rel=1e-5)
     evaluated = trained.evaluate(x, y, verbose=0, return_dict=True)
-    evaluated = {name: float(value) for name, value in evaluated.items()}  # tensors in Keras 3.10
     assert evaluated == pytest.approx({k: history[k][0] for k in evaluated}, rel=1e-5)
 
 

@@ -401,7 +401,8 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         """As in Keras. While `fit` runs, training rows are rejected, as in `validation_data`."""
         if self.session.batches.is_training and not is_validation_of_fit(kwargs):
             self.session.rows.check_evaluated(x, kwargs.get("steps"))
-        return super().evaluate(x, y, *args, **kwargs)
+        found = super().evaluate(x, y, *args, **kwargs)
+        return tf.nest.map_structure(_as_number, found)  # Keras 3.6 to 3.12 leave tensors
 
     def train_on_batch(self, *args: Any, **kwargs: Any) -> Any:
         """As in Keras: one update on given rows, which invalidates the guarantee: no sampling."""
@@ -655,3 +656,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         del batch, logs
         if self.ledger.state.remaining_updates < 1:
             self.stop_training = True
+
+
+def _as_number(value):
+    return float(value) if tf.is_tensor(value) and value.shape.rank == 0 else value
