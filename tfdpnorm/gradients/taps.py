@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import warnings
 
 import tensorflow as tf
 
@@ -179,6 +178,8 @@ class Taps:
                 tap.watched.append(z)
                 return z
 
+            if rule.runs_own_call:  # it may watch what the call itself computes from weights
+                tape.watch([v for v in own_weights(layer) if v.trainable])
             first = operation_count()
             with self._reads.by(layer):
                 outputs, tap.remembered = tap.rule.forward(
@@ -234,9 +235,6 @@ def _output(rule, layer, call, inputs, *args, **kwargs):
     return rule.forward(layer, call, None, inputs, *args, **kwargs)[0]
 
 
-_announced = set()
-
-
 def _fallback(layer):
     rule = FallbackRule()
     if not rule.applies(layer):
@@ -250,13 +248,5 @@ def _fallback(layer):
             f"Expected examples on the first axis of layer {layer.name!r}, which has no gradient "
             "rule, got time_major=True",
             'Use time_major=False, or engine="per_example".',
-        )
-    if type(layer) not in _announced:
-        _announced.add(type(layer))
-        warnings.warn(
-            f"There is no gradient rule for {type(layer).__name__} (layer {layer.name!r}), so each "
-            "of its weights takes one gradient per row in memory. Add a rule with "
-            "tfdpnorm.gradients.register_rule.",
-            stacklevel=2,
         )
     return rule

@@ -1,5 +1,7 @@
 """Book-keeping against a Python loop over single examples, and against `per_example`."""
 
+import warnings
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -153,17 +155,18 @@ def test_loss_scale_changes_nothing():
     assert relative_error(scaled.gradients, plain.gradients) < 1e-5
 
 
-def test_a_layer_without_a_rule_is_announced_once():
+def test_a_layer_without_a_rule_is_announced_even_after_somebody_did_not_listen():
     class Scaled(keras.layers.Dense):
         def call(self, inputs):
             return 2.0 * super().call(inputs)
 
     model = keras.Sequential([keras.Input((3,)), Scaled(2), Scaled(2)])
-    rows = example_rows(model, 3)
-    with pytest.warns(UserWarning, match="no gradient rule for Scaled") as caught:
-        for _ in range(2):
-            book_keeping(model, loss_function(model), rows, model.trainable_variables, 1.0)
-    assert len([w for w in caught if "no gradient rule" in str(w.message)]) == 1
+    arguments = loss_function(model), example_rows(model, 3), model.trainable_variables
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        book_keeping(model, *arguments, 1.0)
+    with pytest.warns(UserWarning, match="no gradient rule for Scaled"):
+        book_keeping(model, *arguments, 1.0)
 
 
 def test_rejections_name_what_is_wrong():

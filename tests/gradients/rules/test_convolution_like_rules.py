@@ -101,21 +101,7 @@ def grouped():
     ]
 
 
-def prelu():
-    """Behind a layer that gives negative numbers too."""
-    of = layers.PReLU
-    return [
-        (shape, keras.Sequential([layers.Dense(shape[-1]), layer]))
-        for shape, layer in (
-            ((4, 3, 2), of(alpha_initializer="glorot_normal")),
-            ((4, 3, 2), of(alpha_initializer="ones", shared_axes=[1, 2])),
-            ((4, 3, 2), of(alpha_initializer="ones", shared_axes=[3])),
-            ((5,), of(shared_axes=[1])),
-        )
-    ]
-
-
-@each("kind", [depthwise, separable, transposed, grouped, prelu])
+@each("kind", [depthwise, separable, transposed, grouped])
 def test_convolutions_equal_the_loop(kind):
     keras.utils.set_random_seed(3)
     # TensorFlow's transposed convolutions of float64 take no dilation.

@@ -67,6 +67,22 @@ class Contribution:
         """The gradients of examples that take `count` consecutive rows each: their sums."""
         return Instantiated(self.instantiated()).grouped(count)
 
+    def scaled(self, factor: tf.Tensor) -> Contribution:
+        """The gradients of w where these are of a number times w, and that number is `factor`."""
+        gradients = self.instantiated()
+        return Instantiated(gradients * tf.cast(factor, gradients.dtype))
+
+    def of_factor(self, place: int, other: tf.Tensor) -> Contribution:
+        """The gradients of the left or right factor of a matrix product, `place` 0 or 1.
+
+        These are of the product; `other` is its other factor.
+        """
+        gradients = self.instantiated()
+        other = tf.cast(other, gradients.dtype)
+        if place == 0:
+            return Instantiated(tf.matmul(gradients, other, transpose_b=True))
+        return Instantiated(tf.matmul(other[tf.newaxis], gradients, transpose_a=True))
+
     def squared_norms(self) -> tf.Tensor:
         """Returns [rows]. Called once, before `weighted_sum`, and may keep what that can use."""
         return Instantiated(self.instantiated()).squared_norms()
@@ -131,27 +147,48 @@ class OuterSum(Contribution):
     def _one_position(self):
         return self._a.shape.rank == 2
 
-    def _with_positions(self):
+    def with_positions(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """The pair (a, b), [rows, T, d] and [rows, T, p]."""
         if self._one_position:
             return self._a[:, tf.newaxis, :], self._b[:, tf.newaxis, :]
         return self._a, self._b
 
+    def is_of(self, *shape: int) -> bool:
+        """Whether the variable is a matrix of `shape`, (d, p)."""
+        return list(shape) == list(self._shape) == [self._a.shape[-1], self._b.shape[-1]]
+
     def merged(self, other: Contribution) -> Contribution:
         if not isinstance(other, OuterSum):
             return other.merged(self)
-        (a, b), (other_a, other_b) = self._with_positions(), other._with_positions()
+        (a, b), (other_a, other_b) = self.with_positions(), other.with_positions()
         return OuterSum(tf.concat([a, other_a], 1), tf.concat([b, other_b], 1), self._shape)
+
+    def scaled(self, factor: tf.Tensor) -> OuterSum:
+        return OuterSum(self._a, self._b * tf.cast(factor, self._b.dtype), self._shape)
+
+    def of_factor(self, place: int, other: tf.Tensor) -> Contribution:
+        a, b = self._a, self._b
+        if not self.is_of(*self._shape):
+            return super().of_factor(place, other)
+        other = tf.cast(other, b.dtype)
+        if place == 0:
+            return OuterSum(a, tf.matmul(b, other, transpose_b=True), [a.shape[-1], other.shape[0]])
+        return OuterSum(tf.matmul(a, other), b, [other.shape[1], b.shape[-1]])
+
+    def transposed(self) -> OuterSum:
+        """The gradients of a matrix where these are of its transpose."""
+        return OuterSum(self._b, self._a, list(self._shape)[::-1])
 
     def grouped(self, count: int) -> OuterSum:
         def regrouped(x):
             positions = tf.shape(x)[1] if x.shape[1] is None else x.shape[1]
             return tf.reshape(x, [-1, count * positions, x.shape[2]])
 
-        a, b = map(regrouped, self._with_positions())
+        a, b = map(regrouped, self.with_positions())
         return OuterSum(a, b, self._shape)
 
     def instantiated(self) -> tf.Tensor:
-        a, b = self._with_positions()
+        a, b = self.with_positions()
         return tf.reshape(tf.matmul(a, b, transpose_a=True), [-1, *self._shape])
 
     def squared_norms(self) -> tf.Tensor:
@@ -171,7 +208,7 @@ class OuterSum(Contribution):
     ) -> tf.Tensor:
         if self._matrices is not None:
             return sums.weighted(cleaned(self._matrices, finite), factors)
-        a, b = self._with_positions()
+        a, b = self.with_positions()
         a, b = cleaned([a, b], finite)
         total = sums.products(a, times(b, factors))
         return tf.reshape(total, self._shape)

@@ -2,7 +2,6 @@
 
 from tfdpnorm.gradients.contributions.contribution import Instantiated, OuterSum
 from tfdpnorm.gradients.rules import (  # noqa: F401, imported to register themselves
-    broadcast,
     convolutions,
     dense,
     embedding,

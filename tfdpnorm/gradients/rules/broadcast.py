@@ -1,70 +1,16 @@
-"""The rules of layers whose weights or outputs are broadcast to all examples.
+"""The rule of layers whose output is broadcast to all examples.
 
-Keras' attention layers own such weights; `MultiHeadAttention` owns none: its projections are
-EinsumDense layers. An embedding of positions gives [T, D], or [1, T, D], for all examples together:
-its gradient with respect to one example is the gradient at that example's copy.
+An embedding of positions gives [T, D], or [1, T, D], for all examples together: its gradient with
+respect to one example is the gradient at that example's copy.
 """
 
 import tensorflow as tf
-from tensorflow import keras
 
-from tfdpnorm.dtypes import widened
-from tfdpnorm.gradients.contributions.contribution import Instantiated, summed_to
+from tfdpnorm.gradients.contributions.contribution import Instantiated
 from tfdpnorm.gradients.map_rows import map_rows
 from tfdpnorm.gradients.refusals import refusal_of_engine
-from tfdpnorm.gradients.rules.registry import Rule, register_rule
-from tfdpnorm.keras_compat.exchange import exchanged
+from tfdpnorm.gradients.rules.registry import Rule
 from tfdpnorm.keras_compat.models import own_weights
-
-
-@register_rule(keras.layers.PReLU)
-class PReLURule(Rule):
-    """y = max(x, 0) + alpha min(x, 0): alpha's gradient is b min(x, 0), summed over shared axes.
-
-    Most often each unit has its own alpha, and the gradients are as large as the activations.
-    """
-
-    def forward(self, layer, call, watch, inputs, *args, **kwargs):
-        return watch(call(inputs, *args, **kwargs)), inputs
-
-    def contributions(self, layer, remembered, gradients):
-        (b,) = gradients
-        negative = tf.minimum(widened(remembered), 0.0)
-        return [(layer.alpha, summed_to(widened(b) * negative, layer.alpha.shape))]
-
-
-@register_rule(keras.layers.Attention, keras.layers.AdditiveAttention)
-class AttentionRule(Rule):
-    """Runs with one copy of the weights per row: z is the copies, b the gradients themselves."""
-
-    def forward(self, layer, call, watch, inputs, *args, **kwargs):
-        query = inputs[0]
-        copies = {}
-        for name in _weight_names(layer):
-            value = tf.convert_to_tensor(getattr(layer, name))
-            # They are multiplied with scores [rows, ..., queries, keys], the scale of scores that
-            # are sums over features with [rows, ..., queries, keys, features].
-            rank = query.shape.rank
-            of_sums = isinstance(layer, keras.layers.AdditiveAttention)
-            if name == "scale" and (of_sums or layer.score_mode == "concat"):
-                rank += 1
-            ones = [1] * (rank - 1 - value.shape.rank)
-            rows = tf.shape(query)[0] if query.shape[0] is None else query.shape[0]
-            copies[name] = watch(tf.broadcast_to(value, [rows, *ones, *value.shape]))
-        with exchanged(layer, **copies):
-            return call(inputs, *args, **kwargs), None
-
-    def contributions(self, layer, remembered, gradients):
-        weights = [getattr(layer, name) for name in _weight_names(layer)]
-        return [
-            (weight, Instantiated(tf.reshape(b, [-1, *weight.shape])))
-            for weight, b in zip(weights, gradients, strict=True)
-        ]
-
-
-def _weight_names(layer):
-    names = ("scale", "concat_score_weight")
-    return [name for name in names if getattr(layer, name, None) is not None]
 
 
 class BroadcastOutputRule(Rule):

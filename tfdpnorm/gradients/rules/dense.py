@@ -56,15 +56,17 @@ class EinsumDenseRule(BeforeActivationRule):
 
     def contributions(self, layer, remembered, gradients):
         (b,) = gradients
-        found = [(layer.kernel, _kernel_gradients(layer, remembered, b))]
+        letters = _letters(layer.equation, remembered.shape.rank)
+        kernel = layer.kernel
+        found = [(kernel, einsum_gradients(letters, remembered, b, kernel.shape))]
         if layer.bias is not None:
             found.append((layer.bias, summed_to(b, layer.bias.shape)))
         return found
 
 
-def _kernel_gradients(layer, inputs, b):
-    given, weight, made = _letters(layer.equation, inputs.shape.rank)
-    shape = layer.kernel.shape
+def einsum_gradients(letters, inputs, b, shape):
+    """The contribution of a weight of `shape`; `letters` are those of input, weight and output."""
+    given, weight, made = letters
     sizes = dict(zip(weight, shape, strict=True))
     row = given[0]
     blocks = "".join(x for x in weight if x in given and x in made)

@@ -5,7 +5,7 @@ from tensorflow import keras
 
 from tfdpnorm.dtypes import widened
 from tfdpnorm.gradients.contributions.arithmetic import gram_norms, sum_of_squares, weighted
-from tfdpnorm.gradients.contributions.contribution import Contribution, size
+from tfdpnorm.gradients.contributions.contribution import Contribution, OuterSum, size
 from tfdpnorm.gradients.contributions.row_sums import IN_BLOCKS
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
 from tfdpnorm.keras_compat.devices_and_precision import in_xla
@@ -46,25 +46,39 @@ class LookupSum(Contribution):
     def __init__(self, ids, b, shape):
         self._ids = tf.cast(ids, tf.int64)
         self._b = widened(b)
-        self._shape = shape
+        self.shape = shape
         self._by_id = None
 
     def merged(self, other):
+        if isinstance(other, OuterSum) and other.is_of(*self.shape):
+            return TiedSum(self, other)
         if not isinstance(other, LookupSum):
-            return super().merged(other)
+            return other.merged(self) if isinstance(other, TiedSum) else super().merged(other)
         ids = tf.concat([self._ids, other._ids], 1)
-        return LookupSum(ids, tf.concat([self._b, other._b], 1), self._shape)
+        return LookupSum(ids, tf.concat([self._b, other._b], 1), self.shape)
 
     def grouped(self, count):
         ids = tf.reshape(self._ids, [-1, count * size(self._ids, 1)])
         b = tf.reshape(self._b, [-1, count * size(self._b, 1), self._b.shape[2]])
-        return LookupSum(ids, b, self._shape)
+        return LookupSum(ids, b, self.shape)
+
+    def scaled(self, factor):
+        return LookupSum(self._ids, self._b * tf.cast(factor, self._b.dtype), self.shape)
+
+    def of_factor(self, place, other):
+        other = tf.cast(other, self._b.dtype)
+        if place == 0:
+            b = tf.matmul(self._b, other, transpose_b=True)
+            return LookupSum(self._ids, b, [self.shape[0], other.shape[0]])
+        is_there = tf.cast(self._valid_ids() >= 0, self._b.dtype)[..., tf.newaxis]
+        found = tf.gather(other, tf.maximum(self._valid_ids(), 0)) * is_there
+        return OuterSum(found, self._b, [other.shape[1], self.shape[1]])
 
     def instantiated(self):
         places, valid = self._places()
         rows = size(self._ids, 0)
-        summed = self._summed(tf.where(valid, places, -1), rows * self._shape[0])
-        return tf.reshape(summed, [rows, *self._shape])
+        summed = self._summed(tf.where(valid, places, -1), rows * self.shape[0])
+        return tf.reshape(summed, [rows, *self.shape])
 
     def squared_norms(self):
         if in_xla():
@@ -72,7 +86,7 @@ class LookupSum(Contribution):
         places, valid = self._places()
         found, index = tf.unique(places)
         sums = self._summed(tf.where(valid, index, -1), tf.size(found))
-        rows, ids = found // self._shape[0], found % self._shape[0]
+        rows, ids = found // self.shape[0], found % self.shape[0]
         self._by_id = sums, rows, ids
         squares = sum_of_squares(sums)
         # In float64: a row may have many ids, and small squares added to a large one would be lost.
@@ -83,32 +97,89 @@ class LookupSum(Contribution):
 
     def _gram_norms(self):
         # XLA needs static sizes, and the number of different ids is known only at run time.
-        ids = self._valid_ids()
-        alike = (ids[:, :, tf.newaxis] == ids[:, tf.newaxis, :]) & (ids >= 0)[:, tf.newaxis, :]
         products = tf.matmul(self._b, self._b, transpose_b=True)
-        return gram_norms(tf.cast(alike, self._b.dtype), products, (0, self._b.shape[-1]))
+        return gram_norms(self._alike(), products, (0, self._b.shape[-1]))
 
     def weighted_sum(self, factors, finite, sums=IN_BLOCKS):
         if self._by_id is None:
             b = weighted(self._b, factors)
             b = tf.reshape(b, [-1, b.shape[2]])
-            return sums.by_id(b, tf.reshape(self._valid_ids(), [-1]), self._shape[0], rows=None)
+            return sums.by_id(b, tf.reshape(self._valid_ids(), [-1]), self.shape[0], rows=None)
         vectors, rows, ids = self._by_id
         vectors = weighted(vectors, tf.gather(factors, rows))
-        return sums.by_id(vectors, ids, self._shape[0], rows=self._ids.shape[0])
+        return sums.by_id(vectors, ids, self.shape[0], rows=self._ids.shape[0])
 
     def _places(self):
         """For each b, its place in the tables of all rows in a row, and whether it has one."""
-        valid = (self._ids >= 0) & (self._ids < self._shape[0])
+        valid = (self._ids >= 0) & (self._ids < self.shape[0])
         rows = tf.range(tf.shape(self._ids, tf.int64)[0])[:, tf.newaxis]
-        places = rows * self._shape[0] + tf.where(valid, self._ids, 0)
+        places = rows * self.shape[0] + tf.where(valid, self._ids, 0)
         return tf.reshape(places, [-1]), tf.reshape(valid, [-1])
+
+    def gram_with(self, outer):
+        """Inner products over positions, of this and then of an `OuterSum`: A and B (`gram_norms`).
+
+        This is one too, of unit vectors a_t = e_(id_t), or zeros for ids outside of the table.
+        """
+        a, b = outer.with_positions()
+        ids, zero = self._valid_ids(), tf.zeros([], b.dtype)
+        found = tf.gather(a, tf.maximum(ids, 0), axis=2, batch_dims=1)  # [rows, T of outer, T]
+        found = tf.where((ids >= 0)[:, tf.newaxis, :], found, zero)
+        of_a = tf.matmul(a, a, transpose_b=True)
+        upper = tf.concat([self._alike(), tf.linalg.matrix_transpose(found)], 2)
+        both = tf.concat([self._b, b], 1)
+        grams = tf.concat([upper, tf.concat([found, of_a], 2)], 1)
+        return grams, tf.matmul(both, both, transpose_b=True)
+
+    def _alike(self):
+        """1 where two positions of a row have the same id, and 0 where not, [rows, T, T]."""
+        ids = self._valid_ids()
+        alike = (ids[:, :, tf.newaxis] == ids[:, tf.newaxis, :]) & (ids >= 0)[:, tf.newaxis, :]
+        return tf.cast(alike, self._b.dtype)
 
     def _valid_ids(self):
         """The ids, -1 for those outside of the table."""
-        return tf.where((self._ids >= 0) & (self._ids < self._shape[0]), self._ids, -1)
+        return tf.where((self._ids >= 0) & (self._ids < self.shape[0]), self._ids, -1)
 
     def _summed(self, segments, count):
         # Negative segments are dropped.
         b = tf.reshape(self._b, [-1, self._b.shape[2]])
         return tf.math.unsorted_segment_sum(b, segments, count)
+
+
+class TiedSum(Contribution):
+    """Gradients of a table that is looked up, and multiplied by at the end of the model.
+
+    Args:
+        lookup: `LookupSum`.
+        outer: `OuterSum` of the same shape, (number of ids, d).
+    """
+
+    def __init__(self, lookup, outer):
+        self._lookup, self._outer = lookup, outer
+
+    def merged(self, other):
+        if isinstance(other, TiedSum):
+            return self.merged(other._lookup).merged(other._outer)
+        if isinstance(other, LookupSum):
+            return TiedSum(self._lookup.merged(other), self._outer)
+        if isinstance(other, OuterSum) and other.is_of(*self._lookup.shape):
+            return TiedSum(self._lookup, self._outer.merged(other))
+        return super().merged(other)
+
+    def grouped(self, count):
+        return TiedSum(self._lookup.grouped(count), self._outer.grouped(count))
+
+    def scaled(self, factor):
+        return TiedSum(self._lookup.scaled(factor), self._outer.scaled(factor))
+
+    def instantiated(self):
+        return self._lookup.instantiated() + self._outer.instantiated()
+
+    def squared_norms(self):
+        a, b = self._outer.with_positions()
+        return gram_norms(*self._lookup.gram_with(self._outer), (a.shape[2], b.shape[2]))
+
+    def weighted_sum(self, factors, finite, sums=IN_BLOCKS):
+        parts = self._lookup, self._outer
+        return tf.add_n([part.weighted_sum(factors, finite, sums) for part in parts])

@@ -1,21 +1,31 @@
-"""The rule of layers that have none: one gradient per row, for that layer alone."""
+"""The rule of layers that have none: from the operations of their call, or a gradient per row."""
+
+import warnings
 
 import tensorflow as tf
 
 from tfdpnorm.gradients.contributions.contribution import Instantiated
 from tfdpnorm.gradients.map_rows import map_rows
 from tfdpnorm.gradients.refusals import is_of_engine, refusal_of_engine
+from tfdpnorm.gradients.rules.operations import joins_of_call
 from tfdpnorm.gradients.rules.registry import Rule
-from tfdpnorm.keras_compat.graphs import computed_from_arguments, operation_count, read_since
+from tfdpnorm.keras_compat.graphs import (
+    as_written,
+    computed_from_arguments,
+    operation_count,
+    read_since,
+)
 from tfdpnorm.keras_compat.layers import as_called, context_of_call, keras_mask, with_keras_mask
 from tfdpnorm.keras_compat.models import own_weights, sublayers
 from tfdpnorm.layers import PublicMomentsLayer
 
 
 class FallbackRule(Rule):
-    """Runs the layer once more for each row, and back from the gradient of its output.
+    """Takes the gradients from the operations of the call, where `joins_of_call` knows them all.
 
-    Works for any layer with per-example independence, at the cost of rows x weights numbers. Of the
+    Otherwise it runs the layer once more for each row, and back from the gradient of its output.
+    That works for any layer with per-example independence, at the cost of rows x weights numbers,
+    and is warned of. Of the
     arguments each row gets its own part of those that are computed from the examples, and the whole
     of all others: a table may have as many entries as there are rows. A layer that draws random
     numbers draws them again; the gradient is then that of the second draw, clipped by its own norm.
@@ -29,7 +39,15 @@ class FallbackRule(Rule):
     def forward(self, layer, call, watch, inputs, *args, **kwargs):
         # Those that arguments carry, of which an attention inside would leave nothing.
         masks = [keras_mask(x) for x in tf.nest.flatten((inputs, args, kwargs))]
-        outputs = _called(layer, call, inputs, args, kwargs)
+        first = operation_count()
+        outputs = call(inputs, *args, **kwargs)
+        joined = joins_of_call(_trained(layer), first, (inputs, args, kwargs), outputs)
+        if joined is not None:
+            for join in joined[0]:
+                watch(join.z)
+            return outputs, joined
+        _check_reads(layer, first, (inputs, args, kwargs), masks)
+        _warn_of_a_gradient_per_row(layer)
         # Copies: of two outputs, one may be computed from the other, and its gradient would
         # come back through both.
         given_on = {id(z): watch(_copy(z)) for z in _distinct(outputs)}
@@ -37,8 +55,13 @@ class FallbackRule(Rule):
         return outputs, (call, (inputs, args, kwargs), masks, context_of_call())
 
     def contributions(self, layer, remembered, gradients):
+        if len(remembered) == 2:
+            joins, calculation = remembered
+            pairs = zip(joins, gradients, strict=True)
+            parts = [(join.u, join.contribution(b, *join.operands)) for join, b in pairs]
+            return [found for u, part in parts for found in calculation.back(u, part)]
         call, arguments, masks, context = remembered
-        variables = [v for v in own_weights(layer) if v.trainable]
+        variables = _trained(layer)
         count = gradients[0].shape[0]
         flat = tf.nest.flatten(arguments)
         in_rows = [bool(tf.is_tensor(x) and x.shape.rank and x.shape[0] == count) for x in flat]
@@ -98,29 +121,43 @@ class FallbackRule(Rule):
         return [(v, Instantiated(g)) for v, g in zip(variables, per_row, strict=True)]
 
 
-def _called(layer, call, inputs, args, kwargs):
-    """A layer's outputs; rejected if it reads tensors that are not its arguments.
+def _trained(layer):
+    return [v for v in own_weights(layer) if v.trainable]
+
+
+def _check_reads(layer, first, arguments, masks):
+    """Rejects a layer that reads tensors that are not its arguments.
 
     They may be the rows of all examples, in an attribute that another layer has set, and the layer
     may cut them to as many as it has of its input: then each example would get the first one's.
     """
-    count = operation_count()
-    masks = [keras_mask(x) for x in tf.nest.flatten((inputs, args, kwargs))]
-    outputs = call(inputs, *args, **kwargs)
-    read = read_since(count, (inputs, args, kwargs, masks, context_of_call()))
+    read = read_since(first, (arguments, masks, context_of_call()))
     if read:
         raise refusal_of_engine(
             f"Layer {layer.name!r}, which has no gradient rule, reads {read[0].name!r}, which was "
             "computed before and is not an argument of its call",
             'Pass it as an argument of the call, or use engine="per_example".',
         )
-    return outputs
+
+
+@as_written
+def _warn_of_a_gradient_per_row(layer):
+    warnings.warn(
+        f"There is no gradient rule for {type(layer).__name__} (layer {layer.name!r}), so each "
+        "of its weights takes one gradient per row in memory. Add a rule with "
+        "tfdpnorm.gradients.register_rule.",
+        stacklevel=2,
+    )
 
 
 def _called_again(layer, call, inputs, args, kwargs):
     """Calls a layer on one row; rejects it if it fails there, as with values of an earlier call."""
+    first, arguments = operation_count(), (inputs, args, kwargs)
+    masks = [keras_mask(x) for x in tf.nest.flatten(arguments)]
     try:
-        return _called(layer, call, inputs, args, kwargs)
+        outputs = call(inputs, *args, **kwargs)
+        _check_reads(layer, first, arguments, masks)
+        return outputs
     except Exception as error:  # whatever code of the user's raises
         if is_of_engine(error):
             raise
@@ -156,5 +193,6 @@ def _copy(z):
 
 def _distinct(outputs):
     """The tensors with gradients of a structure, each once: an RNN gives its state twice."""
-    flat = [z for z in tf.nest.flatten(outputs) if z.dtype.is_floating or z.dtype.is_complex]
+    flat = [z for z in tf.nest.flatten(outputs) if tf.is_tensor(z)]
+    flat = [z for z in flat if z.dtype.is_floating or z.dtype.is_complex]
     return list({id(z): z for z in flat}.values())
