@@ -27,6 +27,8 @@ TENSORFLOW_PRIVACY_REQUIRES = [
 
 TUNER_REQUIRES = ["keras-tuner>=1.4.6,<2"]
 
+HUB_REQUIRES = ["keras-hub>=0.18,<1"]  # needs Keras 3
+
 TRAINERS_REQUIRES = [
     *TUNER_REQUIRES,
     "absl-py>=1.0,<3",
@@ -69,6 +71,7 @@ setup(
     extras_require={
         "tensorflow-privacy": TENSORFLOW_PRIVACY_REQUIRES,
         "tuner": TUNER_REQUIRES,
+        "hub": HUB_REQUIRES,
         "trainers": TRAINERS_REQUIRES,
         "gpu": [f"tensorflow[and-cuda]>={TENSORFLOW}"],
         "test": TEST_REQUIRES,
