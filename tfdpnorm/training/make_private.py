@@ -39,7 +39,11 @@ from tfdpnorm.privacy.caveats import Caveat, caveat
 from tfdpnorm.privacy.phases import caveats_of_phases
 from tfdpnorm.privacy.slots import slots_of_plan
 from tfdpnorm.training.automatic_batches import automatic_rows
-from tfdpnorm.training.checks.models import check_no_dynamic_layers, check_no_own_steps
+from tfdpnorm.training.checks.models import (
+    check_no_dynamic_layers,
+    check_no_own_steps,
+    own_methods,
+)
 from tfdpnorm.training.checks.settings import (
     check_budget_share,
     check_float32,
@@ -61,6 +65,7 @@ from tfdpnorm.training.resume.resumption import Resumption, WithoutRunFolder
 from tfdpnorm.training.resume.run_folder import RunDir, RunFolder
 from tfdpnorm.training.suggested_rate import signal_to_noise
 from tfdpnorm.training.suggestions import suggest
+from tfdpnorm.training.tasks import graph_of, is_task
 from tfdpnorm.training.update import Update
 from tfdpnorm.training.views import Views
 from tfdpnorm.training.workers import FollowsChief
@@ -105,7 +110,7 @@ def make_private(
 
     Args:
         model: A Sequential, functional or subclassed Keras model; with `convert`, or the path of
-            one.
+            one. Or a task of KerasHub, whose graph is trained, on rows that it preprocesses.
         plan: `tfdpnorm.privacy.PrivacyPlan`, see `tfdpnorm.make_plan`: the number of examples, the
             expected batch size, the updates, the clipping norm, and the noise for a budget. None to
             have one suggested from the next four.
@@ -191,6 +196,9 @@ def make_private(
         remedy = 'Write Declaration("Jane Doe", "jane@example.org").'
         arguments.instance("declaration", declaration, Declaration, remedy=remedy)
     given, public, run_dir = model, PublicBatch.of(public_batch), RunDir.of(run_dir)
+    task = None
+    if isinstance(model, keras.Model) and is_task(model, own_methods(model)):
+        model, task = graph_of(model), model
     model, conversion = _converted(model, convert, public)
     _check_is_trainable_here(model)
     complete_build(model)
@@ -275,6 +283,7 @@ def make_private(
         ),
         noise=GaussianNoise(insecure_seed, noise_generator, ledger.updates),
         resumption=resumption,
+        task=task,
         **form,
     )
     private.conversion, private.suggestion = conversion, suggestion

@@ -60,6 +60,7 @@ from tfdpnorm.training.public_rows_model import PublicRowsModel
 from tfdpnorm.training.resume.resumption import optimizer_settings
 from tfdpnorm.training.session import Session
 from tfdpnorm.training.suggested_rate import OPTIMIZERS
+from tfdpnorm.training.tasks import Preprocessing
 from tfdpnorm.training.wrapped_attributes import WrappedAttributes
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         plan: The `tfdpnorm.privacy.PrivacyPlan`.
         ledger: The `tfdpnorm.privacy.PrivacyLedger`: the budget spent.
         session: The `Session`: the provenance of weights, optimizer and data.
+        task: The KerasHub task whose graph `model` is, or None.
         conversion: `tfdpnorm.convert.ConversionReport`, with `make_private(..., convert=...)`.
         suggestion: `tfdpnorm.training.Suggestion`, of a `make_private` without a plan, or None.
 
@@ -125,11 +127,13 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         validate: bool,
         resumption: Resumption | WithoutRunFolder,
         replicas: Replicas,
+        task: keras.Model | None = None,
     ) -> None:
         # float32 for the wrapper itself: under mixed_float16 Keras would otherwise wrap the
         # optimizer in dynamic loss scaling, which one overflowing example changes without noise.
         super().__init__(name=f"private_{model.name}", dtype="float32")
         self.model = model
+        self.task, self._preprocessing = task, Preprocessing(task)
         self.ledger = ledger
         self.plan = ledger.plan
         self.slots = slots_of_plan(self.plan, physical_batch_size, replicas.count)
@@ -202,6 +206,8 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
                 'host, got True. Leave it out; or pass noise_generator="philox" to make_private, '
                 "which is not cryptographic, as the statement then says."
             )
+        if loss is None and self.task is not None:
+            loss = getattr(self.task, "loss", None)  # tasks are compiled as they are made
         if self.suggestion is not None and optimizer in OPTIMIZERS:
             optimizer = self.suggestion.optimizer(optimizer)
         optimizer = keras.optimizers.get(optimizer)
@@ -349,6 +355,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         loaded_early = not was_built and has_deferred_weights(self.model)
         kwargs |= {} if batch_size is None else {"batch_size": batch_size}
         kwargs |= {} if person is None else {"person": person}
+        x, y, kwargs = self._preprocessing.of_fit(x, y, kwargs)
         with without_private_values():  # Sources are read already, to compare their rows.
             batches = checked_batches(self, self._streams, self._update.views, x, y, kwargs)
             check_something_trains(self.session.check_variables())
@@ -401,8 +408,15 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         """As in Keras. While `fit` runs, training rows are rejected, as in `validation_data`."""
         if self.session.batches.is_training and not is_validation_of_fit(kwargs):
             self.session.rows.check_evaluated(x, kwargs.get("steps"))
+        if not is_validation_of_fit(kwargs):
+            x, y, weight = self._preprocessing(x, y, kwargs.get("sample_weight"))
+            kwargs |= {} if weight is None else {"sample_weight": weight}
         found = super().evaluate(x, y, *args, **kwargs)
         return tf.nest.map_structure(_as_number, found)  # Keras 3.6 to 3.12 leave tensors
+
+    def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        """As in Keras; rows are preprocessed where the model is a task."""
+        return super().predict(self._preprocessing(x)[0], *args, **kwargs)
 
     def train_on_batch(self, *args: Any, **kwargs: Any) -> Any:
         """As in Keras: one update on given rows, which invalidates the guarantee: no sampling."""
@@ -571,7 +585,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
             # Called once, Keras knows the shape of its input and can save it.
             served(tf.nest.map_structure(lambda t: t[:1], self._streams.public_batch))
             return served
-        return self.model
+        return self.model if self.task is None or self.conversion is not None else self.task
 
     @property
     def update_count(self) -> tf.Variable:

@@ -24,6 +24,15 @@ _METHODS = (
 )
 
 
+def own_methods(model):
+    """Returns the names of those methods that a model's class, or it itself, replaces."""
+    return [
+        name
+        for name in _METHODS
+        if name in vars(model) or getattr(type(model), name) is not getattr(keras.Model, name)
+    ]
+
+
 def check_no_own_steps(model):
     """Rejects a model whose class, or which itself, replaces what Keras does in training.
 
@@ -31,11 +40,7 @@ def check_no_own_steps(model):
     batch cannot be called, and to train without it would be another training than its author wrote.
     Models inside of the model may have such methods: Keras does not call them either.
     """
-    own = [
-        name
-        for name in _METHODS
-        if name in vars(model) or getattr(type(model), name) is not getattr(keras.Model, name)
-    ]
+    own = own_methods(model)
     if own:
         listed = ", ".join(f"{name}()" for name in own)
         raise ValueError(

@@ -1,0 +1,84 @@
+"""Models that preprocess raw rows themselves, as the tasks of KerasHub do.
+
+Such a task tokenises texts, say, in its own `fit` and `predict`, and is a graph of layers beside
+that. The graph is trained. Rows are preprocessed one at a time and before any is sampled, so that
+what a row becomes depends on no other.
+"""
+
+import numpy as np
+import tensorflow as tf
+from tensorflow import keras
+
+from tfdpnorm.keras_compat.models import is_functional
+
+# What a task has in place of methods of `keras.Model`.
+_OF_TASKS = {"compile", "fit", "evaluate", "predict"}
+_MOST_KEPT = 2  # training and validation data
+
+
+def is_task(model, own_methods):
+    """Whether a model is a graph of layers beside what it does with raw rows.
+
+    `own_methods` are the names of the methods of `keras.Model` that its class replaces.
+    """
+    preprocesses = callable(getattr(model, "preprocess_samples", None))
+    return preprocesses and is_functional(model) and set(own_methods) <= _OF_TASKS
+
+
+def graph_of(task):
+    """Returns the Keras model of a task's graph: the same layers, without preprocessing."""
+    return keras.Model(task.inputs, task.output, name=task.name)
+
+
+class Preprocessing:
+    """The preprocessing of raw rows, and what it has made of the last ones.
+
+    Args:
+        task: The task, or None for rows that are taken as they are.
+    """
+
+    def __init__(self, task):
+        self._task = task
+        self._made = []
+
+    def __call__(self, x, y=None, sample_weight=None):
+        """Returns the triple as the graph takes it; `x` that is no array is left as it is."""
+        given = (x, y, sample_weight)
+        if self._task is None or not isinstance(x, (list, tuple, dict, np.ndarray, tf.Tensor)):
+            return given
+        for before, made in self._made:
+            if all(a is b for a, b in zip(before, given, strict=True)):
+                return made
+        made = _in_rows(self._task.preprocess_samples, given)
+        self._made = [*self._made, (given, made)][-_MOST_KEPT:]
+        return made
+
+    def of_fit(self, x, y, arguments):
+        """Returns x, y and the other arguments of `fit`, and validation data, preprocessed."""
+        x, y, weight = self(x, y, arguments.get("sample_weight"))
+        if weight is not None:
+            arguments = {**arguments, "sample_weight": weight}
+        held_out = arguments.get("validation_data")
+        if isinstance(held_out, tuple):
+            arguments = {**arguments, "validation_data": self(*held_out)}
+        return x, y, arguments
+
+
+def _in_rows(preprocess, given):
+    """Preprocesses each row of (x, y, sample_weight), those of which may be None, by itself."""
+    names = ("x", "y", "sample_weight")
+    known = {name: part for name, part in zip(names, given, strict=True) if part is not None}
+    rows = tf.data.Dataset.from_tensor_slices(known).batch(1)
+    try:
+        in_graph = rows.map(lambda row: preprocess(**row), tf.data.AUTOTUNE)
+        rows = list(in_graph.as_numpy_iterator())
+    except Exception:  # code that does not run in a graph raises whatever it runs into
+        rows = [preprocess(**row) for row in rows]
+    shapes = {tuple(np.shape(t)[1:] for t in tf.nest.flatten(row)) for row in rows}
+    if len(shapes) > 1:
+        raise ValueError(
+            f"The preprocessor gives rows of different sizes, such as {sorted(shapes)[:2]}. Set "
+            "its sequence_length, so that all rows are padded to one length."
+        )
+    stacked = tf.nest.map_structure(lambda *parts: np.concatenate(parts), *rows)
+    return keras.utils.unpack_x_y_sample_weight(stacked)
