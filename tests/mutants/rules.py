@@ -390,14 +390,6 @@ MUTANTS = (
         ),
     ),
     fault(
-        "attention-shares-its-scale",
-        "tfdpnorm/gradients/rules/broadcast.py",
-        "Instantiated(tf.reshape(b, [",
-        "Instantiated(tf.reshape(tf.reduce_mean(b, 0, keepdims=True) + 0 * b, [",
-        "An example gets the gradient of all of them.",
-        ("tests/gradients/rules/test_attention_rule.py",),
-    ),
-    fault(
         "block-norm-loses-squares",
         "tfdpnorm/gradients/contributions/contribution.py",
         "sum_of_squares(x, axis=[-1]) for x",
