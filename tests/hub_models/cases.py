@@ -1,10 +1,9 @@
 """Small models of KerasHub's own classes, with random weights and a head of two outputs."""
 
+import keras_hub
 import numpy as np
 import tensorflow as tf
 from tensorflow import keras
-
-import keras_hub
 
 WORDS, IDS, PIXELS = 6, 20, 16
 _TEXT = {"vocabulary_size": IDS, "num_layers": 1, "hidden_dim": 8, "intermediate_dim": 12}

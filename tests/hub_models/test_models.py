@@ -5,9 +5,9 @@ import pytest
 
 pytest.importorskip("keras_hub", reason="it needs the extra hub, and Keras 3")
 
+import keras_hub
 from tensorflow import keras
 
-import keras_hub
 import tfdpnorm
 from tests.each import each
 from tests.hub_models.cases import _OF, model_of, rows_of

@@ -102,11 +102,6 @@ def numeric_array(value, name):
             f"{value!r}. A tuple is read as several arrays; for one array, "
             f"pass a list or `np.array(...)`."
         )
-    if 0 in array.shape[1:]:
-        raise ValueError(
-            f"Expected {name} to hold at least one number in each row, got shape "
-            f"{list(array.shape)}."
-        )
     require_finite(array, name)
     return array
 

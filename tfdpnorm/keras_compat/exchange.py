@@ -255,7 +255,14 @@ def fresh_copy(layer):
     """Returns a new layer of the same configuration, which has to make all that the layer holds."""
     check_made_by_configs(layer, "copied")
     config = layer.get_config()
-    return layer.__class__.from_config(_without_builds(config) if KERAS_3 else config)
+    try:
+        return layer.__class__.from_config(_without_builds(config) if KERAS_3 else config)
+    except TypeError as error:
+        raise ValueError(
+            f"{type(layer).__name__} {layer.name!r} cannot be made again from its own get_config(), "
+            "so no copy of the model can be converted. Mend that class; or leave convert out and "
+            "freeze the batch normalisation: layer.trainable = False."
+        ) from error
 
 
 def _without_builds(config):

@@ -113,6 +113,48 @@ def test_equals_the_loop(name):
         assert_graph_equals_the_loop(keras.Model(inputs, head(x)), ROWS)
 
 
+@tf.custom_gradient
+def steeper(w):
+    return w * 2.0, lambda upstream: 5.0 * upstream
+
+
+NOT_JOINED = {
+    "a choice between weights": (lambda x, w, v: x + tf.where(x > 1, w, v), (WIDTH,), (WIDTH,)),
+    "a loop": (
+        lambda x, w: x * tf.while_loop(lambda v: v[0] < 1, lambda v: [v + 1.0], [w])[0],
+        (WIDTH,),
+    ),
+    "a gradient of one's own": (lambda x, w: x * steeper(w), (WIDTH,)),
+    "a lookup of columns": (
+        lambda x, w: x + tf.gather(w, tf.cast(x[..., 0] > 1, tf.int32), axis=1, batch_dims=0)[0],
+        (1, 2, WIDTH),
+    ),
+}
+
+
+@each("name", NOT_JOINED)
+def test_other_operations_take_a_gradient_per_row(name):
+    function, *shapes = NOT_JOINED[name]
+    with double_precision():
+        inputs = keras.Input((WORDS, WIDTH), batch_size=ROWS)
+        x = Calculated(function, *shapes)(layers.Dense(WIDTH)(inputs))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            assert_graph_equals_the_loop(keras.Model(inputs, head(x)), ROWS)
+    assert any("no gradient rule" in str(w.message) for w in caught)
+
+
+def test_weights_that_are_returned_are_rejected():
+    """Whatever reads them is not known here."""
+    inputs = keras.Input((WORDS, WIDTH), batch_size=ROWS)
+    x, weight = Calculated(lambda x, w: (x * w, w + 1.0), (WIDTH,))(inputs)
+    x = layers.Lambda(lambda both: both[0] * both[1])([x, weight])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(ValueError, match="one row|rows"):
+            assert_graph_equals_the_loop(keras.Model(inputs, head(x)), ROWS)
+
+
 class Tied(layers.Layer):
     """Vectors of ids, and the logits of ids by products with the same table."""
 

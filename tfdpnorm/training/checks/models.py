@@ -4,7 +4,7 @@ import os
 
 from tensorflow import keras
 
-from tfdpnorm.keras_compat.models import sublayers
+from tfdpnorm.keras_compat.models import is_functional, sublayers
 from tfdpnorm.privacy import BudgetExhaustedError
 
 # Methods that a private model has in place of those of the model that it wraps.
@@ -43,12 +43,14 @@ def check_no_own_steps(model):
     own = own_methods(model)
     if own:
         listed = ", ".join(f"{name}()" for name in own)
+        without = "keras.Model(inputs, model(inputs)) with inputs = keras.Input(...)"
+        if is_functional(model):
+            without = "keras.Model(model.inputs, model.outputs)"
         raise ValueError(
             f"{type(model).__name__} {model.name!r} overrides {listed}, which private training "
-            "would not call: it needs the gradient of each example. Make a model without them, "
-            "such as keras.Model(model.inputs, model.outputs), whose call() returns all that the "
-            "loss reads, and put what they compute into a loss that gives one value for each "
-            "example."
+            f"would not call: it needs the gradient of each example. Train a model of its outputs, "
+            f"{without}, and put what these methods compute into a loss that gives one value for "
+            "each example."
         )
 
 
