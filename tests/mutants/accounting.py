@@ -171,7 +171,7 @@ MUTANTS = (
     ),
     fault(
         "person-with-one-more",
-        "tfdpnorm/privacy/persons.py",
+        "tfdpnorm/data/persons.py",
         ".max() > most:",
         ".max() > most + 1:",
         "A person with more examples than the statement says is let through.",

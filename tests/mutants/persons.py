@@ -109,15 +109,26 @@ MUTANTS = (
     fault(
         "phases-of-rows-and-persons",
         "tfdpnorm/privacy/plan.py",
-        "if phase.unit != self.unit]",
+        "if phase.unit != unit]",
         "if phase.unit == '']",
         "Epsilons of different neighbouring relations are composed.",
         (_refusals,),
     ),
     fault(
+        "persons-drawn-where-rows-are",
+        "tfdpnorm/privacy/plan.py",
+        'return self.most_per_person if self.unit == "person" else None',
+        "return self.most_per_person",
+        "A plan that protects rows is taken for one whose batches are of persons.",
+        tests_in(
+            "tests/privacy/test_persons.py",
+            "test_the_unit_says_what_is_drawn_and_what_is_stated",
+        ),
+    ),
+    fault(
         "persons-of-batches-without-persons",
         "tfdpnorm/training/checks/data.py",
-        "    if plan.most_per_person is not None:\n        raise PrivacyError(\n"
+        "    if plan.drawn_per_person is not None:\n        raise PrivacyError(\n"
         '            f"A plan with',
         '    if False:\n        raise ValueError(\n            f"A plan with',
         "Each row of a batch is taken for a person.",
@@ -150,7 +161,7 @@ MUTANTS = (
     fault(
         "more-rows-of-a-person-than-stated",
         "trainers/runs/data.py",
-        "    if train.persons is not None and spec.most_rows_per_person is not None:\n",
+        "    if train.persons is not None and spec.stated_per_person is not None:\n",
         "    if False:\n",
         "Epsilon is stated for persons with k rows, and some have more.",
         tests_in(

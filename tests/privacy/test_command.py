@@ -80,13 +80,15 @@ def test_noise_from_epsilon(capsys):
 
 @pytest.mark.parametrize("noise, least", [(2.684, 1.9), (0, math.inf)])
 def test_epsilon_for_persons(capsys, noise, least):
-    arguments = ["--steps=4000", f"--noise_multiplier={noise}", "--most_rows_per_person=2"]
+    arguments = ["--steps=4000", f"--noise_multiplier={noise}", "--most_per_person=2", "--unit=row"]
     (line,) = run(capsys, *arguments, "--json")
     record = json.loads(line)
     person = float(record["person_epsilon"])
     assert least <= person and (person <= 2.1 or noise == 0)
     assert f"for persons epsilon = {ceil_text(person)}" in run(capsys, *arguments)[0]
     assert "person" not in run(capsys, *arguments[:2])[0]
+    *_, last = run(capsys, *arguments[:3])
+    assert (noise == 0) or "add or remove one person" in last
 
 
 @pytest.mark.parametrize(
@@ -150,7 +152,7 @@ def test_a_large_delta_warns_on_standard_error(capsys, sizes, delta, bound):
         (["--num_examples=5", *SIZES[1:], "--steps=5", "--epsilon=1"], "600 and 5"),
         (["--num_examples=0", *SIZES[1:], "--steps=5", "--epsilon=1"], "--num_examples"),
         ([*SIZES, "--steps=5", "--eps=1"], "--eps"),
-        ([*SIZES, "--steps=5", "--epsilon=1", "--most_rows_per_person=0"], "number >= 1"),
+        ([*SIZES, "--steps=5", "--epsilon=1", "--most_per_person=0"], "number >= 1"),
         ([*SIZES, "--steps=4000", "--epsilon=0.0005"], "closest it has"),
         ([*SIZES, "--steps=5", "--noise_multiplier=1e-170"], "noise multiplier between 1e-3 and"),
         ([*SIZES, "--steps=5", "--noise_multiplier=1e300"], "noise multiplier between 1e-3 and"),

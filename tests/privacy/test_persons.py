@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from tests.each import each
+from tfdpnorm.data.persons import check_rows_per_person
 from tfdpnorm.privacy import PrivacyLedger, make_plan
 from tfdpnorm.privacy.accountants import rdp_of_update, rdp_to_epsilon
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.composition import composed_profile
 from tfdpnorm.privacy.entries import Finish, Query, Resume, Search, Updates
 from tfdpnorm.privacy.figures import Figures
-from tfdpnorm.privacy.persons import check_rows_per_person
 from tfdpnorm.privacy.profiles import epsilon_at, of_group, of_rdp
 from tfdpnorm.privacy.search import SearchPlan
 
@@ -28,8 +28,9 @@ RATE = 64 / 1797
 
 
 def ledger_of(rows=3, updates=140, **changes):
-    settings = {} if rows is None else {"most_rows_per_person": rows}
-    ledger = PrivacyLedger(make_plan(**{**SETTINGS, **changes}), settings)
+    ledger = PrivacyLedger(
+        make_plan(**{**SETTINGS, "most_per_person": rows, "unit": "row", **changes})
+    )
     if updates:
         ledger.record(Updates(updates))
     return ledger
@@ -108,9 +109,12 @@ class TestLedger:
         first.record(Query("accuracy", 30.0, 500))
         first.record(Finish())
         plan = make_plan(
-            **{**SETTINGS, "noise_multiplier": 2.0, "expected_batch_size": 128}, after=first
+            **{**SETTINGS, "noise_multiplier": 2.0, "expected_batch_size": 128},
+            after=first,
+            most_per_person=2,
+            unit="row",
         )
-        second = PrivacyLedger(plan, {"most_rows_per_person": 2})
+        second = PrivacyLedger(plan)
         second.record(Updates(30))
         parts = [(128 / 1797, 2.0, 30), (RATE, 1.03, 50), (1.0, 30.0, 1)]
         assert second.person_epsilon() == mixture(parts, 2)
@@ -144,22 +148,37 @@ class TestLedger:
         first.record(Query("accuracy", 30.0, 500, True, queries_planned=1))
         first.record(Finish())
         settings = {**SETTINGS, "noise_multiplier": 2.0, "expected_batch_size": 128}
-        second = PrivacyLedger(make_plan(**settings, after=first), {"most_rows_per_person": 1})
+        second = PrivacyLedger(make_plan(**settings, after=first, most_per_person=1, unit="row"))
         second.record(Updates(30))
         parts = [(128 / 1797, 2.0, 30), (RATE, 1.03, 50), (1.0, 30.0, 1)]
         assert second.person_epsilon() == mixture(parts, 1)
 
-    @each("settings", [{"most_rows_per_person": n} for n in (0, 2.5, "3", True)])
-    def test_bad_numbers(self, settings):
-        with pytest.raises(ValueError, match="Expected most_rows_per_person to be an integer >= 1"):
-            PrivacyLedger(make_plan(**SETTINGS), settings)
+    @each("most", [0, 2.5, "3", True])
+    def test_bad_numbers(self, most):
+        with pytest.raises(ValueError, match="most_per_person"):
+            make_plan(**SETTINGS, most_per_person=most)
 
-    def test_persons_that_are_sampled_need_no_number(self):
-        assert PrivacyLedger(make_plan(**SETTINGS)).unit == "row"
-        plan = make_plan(**SETTINGS, most_per_person=2)
-        assert PrivacyLedger(plan).unit == "person"
-        with pytest.raises(ValueError, match="where persons are sampled"):
-            PrivacyLedger(plan, {"most_rows_per_person": 3})
+    def test_the_unit_says_what_is_drawn_and_what_is_stated(self):
+        found = [
+            (plan.unit, plan.drawn_per_person, plan.stated_per_person)
+            for plan in (
+                make_plan(**SETTINGS),
+                make_plan(**SETTINGS, most_per_person=2),
+                make_plan(**SETTINGS, most_per_person=2, unit="row"),
+            )
+        ]
+        assert found == [("row", None, None), ("person", 2, None), ("row", None, 2)]
+        for wrong in ({"unit": "person"}, {"unit": "patient", "most_per_person": 2}):
+            with pytest.raises(ValueError, match="unit"):
+                make_plan(**SETTINGS, **wrong)
+
+    def test_there_is_no_epsilon_of_persons_without_their_rows(self):
+        with pytest.raises(ValueError, match="most_per_person"):
+            ledger_of(rows=None).person_epsilon()
+
+    def test_the_settings_of_an_older_ledger_are_not_misread(self):
+        with pytest.raises(ValueError, match="most_rows_per_person"):
+            PrivacyLedger(make_plan(**SETTINGS), {"most_rows_per_person": 3})
 
 
 class TestOwners:
@@ -169,7 +188,7 @@ class TestOwners:
 
     @each("owners", [[31337, 2, 31337, 31337], ["Meyer, J."] * 3 + ["b"]])
     def test_a_person_with_more_is_not_named_nor_counted(self, owners):
-        with pytest.raises(ValueError, match="Expected at most most_rows_per_person=2") as raised:
+        with pytest.raises(ValueError, match="Expected at most most_per_person=2") as raised:
             check_rows_per_person(owners, 2)
         shown = str(raised.value) + repr(raised.value.__context__) + repr(raised.value.__cause__)
         assert "31337" not in shown and "Meyer" not in shown and "3 " not in shown

@@ -8,7 +8,9 @@ from tfdpnorm.choices import ACCOUNTANTS
 from tfdpnorm.privacy.accountants import dp_sgd_event, epsilon_of
 from tfdpnorm.privacy.budget import PrivacyBudget
 from tfdpnorm.privacy.calibration import calibrate_noise_multiplier
+from tfdpnorm.privacy.caveats import UNITS
 from tfdpnorm.privacy.composition import composed_profile
+from tfdpnorm.privacy.plan import unit_of
 from tfdpnorm.privacy.planning import updates_of_epochs
 from tfdpnorm.privacy.profiles import epsilon_at
 from tfdpnorm.privacy.rounding import ceil_text, json_number
@@ -72,8 +74,8 @@ def rounded(epsilon):
 
 def lines(flags):
     """Returns the lines for a noise multiplier or an epsilon."""
-    if flags.most_rows_per_person is not None:
-        arguments.whole("--most_rows_per_person", flags.most_rows_per_person, at_least=1)
+    if flags.most_per_person is not None:
+        arguments.whole("--most_per_person", flags.most_per_person, at_least=1)
     sampling_rate, steps = _sampling_rate(flags), flags.steps
     if steps is None:
         arguments.positive("--epochs", flags.epochs)
@@ -84,8 +86,8 @@ def lines(flags):
     records = records_of(names, lambda name: _record(flags, sampling_rate, steps, name))
     _warn_of_delta(flags, sampling_rate)
     last = (
-        "Holds for Poisson-sampled batches. Neighbours: add or remove one example "
-        "(add_or_remove_one)."
+        "Holds for Poisson-sampled batches. Neighbours: add or remove "
+        f"{UNITS[_unit(flags)].neighbours} (add_or_remove_one)."
     )
     if all(record["epsilon"] in ("inf", None) for record in records):
         last = "NO GUARANTEE: no epsilon is finite. Give more noise."
@@ -144,14 +146,19 @@ def _record(flags, sampling_rate, steps, accountant):
         "steps": steps,
         "num_examples": flags.num_examples,
         "adjacency": "add_or_remove_one",
+        "unit": _unit(flags),
         "sampling": "poisson",
     }
 
 
+def _unit(flags):
+    return unit_of(flags.unit, flags.most_per_person)
+
+
 def _person_epsilon(flags, sampling_rate, noise_multiplier, steps):
     """For a person with several examples, whatever the accountant; None if it was not asked for."""
-    rows = flags.most_rows_per_person
-    if rows is None:
+    rows = flags.most_per_person
+    if rows is None or _unit(flags) == "person":
         return None
     if noise_multiplier == 0:
         return "inf"

@@ -74,7 +74,7 @@ def person_epsilon(state, rows, *, whole_plan=False):
         return math.inf
     reason = persons_unavailable(state)
     if reason is not None:
-        raise ValueError(f"{reason} Leave most_rows_per_person out.")
+        raise ValueError(f"{reason} Leave most_per_person out.")
     found = profile(state, rows, whole_plan=whole_plan)
     return math.inf if found is None else profiles.epsilon_at(found, state.plan.delta)
 

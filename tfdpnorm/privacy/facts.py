@@ -102,8 +102,8 @@ def _plan(ledger):
         "plan": plan,
         "unit": unit,
         "protects_persons": ledger.unit == "person",
-        "rows_per_person": ledger.most_rows_per_person,
-        "owns_one": ledger.most_rows_per_person == 1,
+        "rows_per_person": plan.stated_per_person,
+        "owns_one": plan.stated_per_person == 1,
         "has_weak_delta": plan.delta >= 1 / plan.num_examples,
         "is_poisson": plan.sampling == "poisson",
         "takes_all": plan.sampling_rate == 1,
@@ -169,7 +169,7 @@ def _declared(ledger):
 
 
 def _guarantee(ledger):
-    state, claimed, rows = ledger.state, ledger.claimed_epsilon(), ledger.most_rows_per_person
+    state, claimed, rows = ledger.state, ledger.claimed_epsilon(), ledger.plan.stated_per_person
     holds = ledger.guarantee_holds
     no_person_because = None if rows is None else epsilons.persons_unavailable(state)
     has_person = holds and rows is not None and no_person_because is None
@@ -199,7 +199,7 @@ def _figures(ledger, figures, person, **others):
     parts += [f"{ceil_text(figures.added_in_all, 2)} to delta"] if figures.added_in_all else []
     return {
         "was_released": released,
-        "covers_owners": released and ledger.most_rows_per_person is not None,
+        "covers_owners": released and ledger.plan.stated_per_person is not None,
         "is_less_than_planned": figures.epsilon < figures.whole_plan_epsilon,
         "additions": " and ".join(parts),
         "epsilon_with_additions": figures.epsilon + lost[0],

@@ -6,9 +6,8 @@ A phase has its own noise, clipping norm and sampling rate. A schedule of them i
 import dataclasses
 
 from tfdpnorm import arguments
+from tfdpnorm.choices import UNITS
 from tfdpnorm.privacy.caveats import caveat
-
-UNITS = ("row", "person")
 
 
 @dataclasses.dataclass(frozen=True)

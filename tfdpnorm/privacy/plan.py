@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import dp_accounting
 
 from tfdpnorm import arguments
+from tfdpnorm.choices import UNITS
 from tfdpnorm.errors import PrivacyError
 from tfdpnorm.privacy.accountants import ACCOUNTANTS, dp_sgd_event
 from tfdpnorm.privacy.composition import run_epsilon
@@ -25,6 +26,12 @@ NO_NOISE = "the noise multiplier is 0"
 _NO_SCHEDULE = "For a schedule, train in phases: make_plan(..., after=ledger)."
 
 
+def unit_of(unit, most_per_person):
+    """Returns the unit of a plan, "row" or "person", with the default for None."""
+    default = "row" if most_per_person is None else "person"
+    return default if unit is None else arguments.choice("unit", unit, UNITS)
+
+
 @dataclasses.dataclass(frozen=True)
 class PrivacyPlan:
     """The plan of one run of DP-SGD (Abadi et al. 2016, Algorithm 1). `make_plan` builds it.
@@ -37,7 +44,7 @@ class PrivacyPlan:
 
     Attributes:
         num_examples: Number N of private training examples, >= 1; treated as public. Of persons,
-            with `most_per_person`.
+            where they are the unit.
         expected_batch_size: Expected batch size, 0 < expected_batch_size <= N.
         steps: Number of optimizer updates planned, >= 1.
         noise_multiplier: z, noise on the sum of clipped gradients over `l2_norm_clip`, >= 0. With
@@ -61,13 +68,16 @@ class PrivacyPlan:
             1 / z_g^2 + n / z_s^2, is 1 / z^2, and the guarantee is the same for any s.
         earlier: Tuple of `tfdpnorm.privacy.phases.Phase`: earlier phases of the training, which
             every epsilon includes.
-        most_per_person: None if an example is a row. Otherwise it is a person, whatever the number
-            of their rows, and this is the most rows of one that an update reads.
+        most_per_person: Most rows k of one person, >= 1, or None where persons do not matter.
+        unit: The unit of privacy. "person": persons are sampled and protected, each with all of
+            their rows, of which an update reads up to k. "row": rows are sampled and protected; the
+            statement has an epsilon for a person with up to k rows as well. None is "person" with
+            `most_per_person`, and "row" without.
 
     Raises:
         ValueError: if a value is outside of its range, the expected batch is larger than the data
             set, there are statistics queries without a share, or an earlier phase protects another
-            unit.
+            unit; for unit "person" without `most_per_person`.
     """
 
     num_examples: int
@@ -84,6 +94,7 @@ class PrivacyPlan:
     statistics_budget_share: float = 0.0
     earlier: tuple[Phase, ...] = ()
     most_per_person: int | None = None
+    unit: str | None = None
 
     def __post_init__(self):
         values = {
@@ -114,12 +125,18 @@ class PrivacyPlan:
             values["most_per_person"] = arguments.whole(
                 "most_per_person", self.most_per_person, at_least=1
             )
-        others = [phase.run for phase in values["earlier"] if phase.unit != self.unit]
+        unit = values["unit"] = unit_of(self.unit, self.most_per_person)
+        if unit == "person" and self.most_per_person is None:
+            raise ValueError(
+                'Expected most_per_person with unit="person", got None. Give the most rows of a '
+                "person that an update reads."
+            )
+        others = [phase.run for phase in values["earlier"] if phase.unit != unit]
         if others:
             raise PrivacyError(
-                f"Expected earlier phases that protect a {self.unit}, as this phase does, got "
+                f"Expected earlier phases that protect a {unit}, as this phase does, got "
                 f"{others[0]}, which protects another unit: their epsilons do not compose. Train "
-                "all phases with most_per_person, or none."
+                "all phases with the same unit."
             )
         if values["statistics_queries"] or self.statistics_budget_share != 0:
             values["statistics_budget_share"] = arguments.open_unit(
@@ -171,9 +188,14 @@ class PrivacyPlan:
             object.__setattr__(self, name, value)
 
     @property
-    def unit(self) -> str:
-        """The unit that is added or removed between neighbouring data sets: "row" or "person"."""
-        return "row" if self.most_per_person is None else "person"
+    def drawn_per_person(self) -> int | None:
+        """Most rows of a drawn person in an update; None where rows are drawn."""
+        return self.most_per_person if self.unit == "person" else None
+
+    @property
+    def stated_per_person(self) -> int | None:
+        """For a person of how many rows an epsilon is stated, too; None where for no such one."""
+        return self.most_per_person if self.unit == "row" else None
 
     @property
     def sampling_rate(self) -> float:

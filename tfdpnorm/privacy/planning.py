@@ -43,6 +43,7 @@ def make_plan(
     statistics_budget_share: float = 0.0,
     after: PrivacyLedger | str | os.PathLike | None = None,
     most_per_person: int | None = None,
+    unit: str | None = None,
 ) -> PrivacyPlan:
     """Makes a `PrivacyPlan` from either a budget or a noise multiplier.
 
@@ -66,8 +67,9 @@ def make_plan(
         after: `PrivacyLedger` of a run on the same data that has ended, or the path of its file:
             the plan is of a second phase, with noise, clipping norm and sampling rate of its own.
             The budget, and every epsilon, are then of all phases together.
-        most_per_person: As in `PrivacyPlan`; with it `num_examples` and `expected_batch_size` are
-            numbers of persons.
+        most_per_person: As in `PrivacyPlan`.
+        unit: "person" or "row", as in `PrivacyPlan`. With "person", the default where
+            `most_per_person` is given, `num_examples` and `expected_batch_size` count persons.
 
     Returns:
         The `PrivacyPlan`, with the calibrated noise multiplier.
@@ -135,6 +137,7 @@ def make_plan(
         "statistics_budget_share": statistics_budget_share,
         "earlier": _phases(after),
         "most_per_person": most_per_person,
+        "unit": unit,
     }
     if budget is not None:
         # Check all values before the calibration, whose own errors would speak of a sampling rate

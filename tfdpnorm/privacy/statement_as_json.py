@@ -55,7 +55,7 @@ def statement_json(ledger: PrivacyLedger, weights: str | None = None) -> dict[st
         "guarantee_holds": facts["confirmed"],
         "no_guarantee_because": list(facts["reasons"]),
         "guarantee": _figures(facts["figures"]),
-        "most_rows_per_person": facts["rows_per_person"],
+        "most_per_person": facts["plan"].most_per_person,
         "person": _figures(facts["person"]),
         "validation_epsilon": json_number(facts["validation_epsilon"]),
         "counted": facts["counted"],

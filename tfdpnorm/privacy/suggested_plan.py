@@ -54,6 +54,7 @@ def suggest_plan(
     expected_batch_size=None,
     l2_norm_clip=1.0,
     most_per_person=None,
+    unit=None,
 ):
     """Suggests a plan for a budget; what is given is kept.
 
@@ -61,12 +62,12 @@ def suggest_plan(
 
     Args:
         budget: `PrivacyBudget`.
-        num_examples: N >= 1; persons, with `most_per_person`.
+        num_examples: N >= 1; persons, where they are the unit.
         epochs: How often an example is drawn on average, > 0; not beside both others.
         steps: Number of updates >= 1.
         expected_batch_size: Expected batch size, > 0 and at most N.
         l2_norm_clip: C, a number > 0.
-        most_per_person: As in `PrivacyPlan`.
+        most_per_person, unit: As in `PrivacyPlan`.
 
     Returns:
         A `SuggestedPlan`. The accountant is "pld".
@@ -100,6 +101,7 @@ def suggest_plan(
         budget=budget,
         accountant="pld",
         most_per_person=most_per_person,
+        unit=unit,
     )
     of_noise = f"the least for epsilon {budget.epsilon:g} at delta {budget.delta:g}"
     return SuggestedPlan(plan, {**length.reasons, "noise_multiplier": of_noise})

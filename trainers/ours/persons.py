@@ -79,7 +79,8 @@ def plan_of(way, epsilon, settings, persons):
         noise_multiplier=noise_for_person(epsilon, rate, settings.steps, of_rows),
         delta=DELTA,
         accountant="pld",
-        most_per_person=way.most if per_person else None,
+        most_per_person=way.most if per_person or way.most > 1 else None,
+        unit=way.unit,
     )
 
 
@@ -102,7 +103,6 @@ def trained(way, epsilon, settings, seed, x, y, persons):
         network,
         plan,
         physical_batch_size=_ROWS // (way.most if per_person else 1),
-        most_rows_per_person=None if per_person or way.most == 1 else way.most,
     )
     rate = keras.optimizers.schedules.CosineDecay(settings.learning_rate, plan.steps)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -122,7 +122,8 @@ def persons_record(run, train, test, precision="float32"):
     with made_under(precision):
         private = trained(way, run.epsilon, settings, run.seed, *rows)
     ledger = private.ledger
-    of_person = ledger.epsilon() if ledger.most_rows_per_person is None else ledger.person_epsilon()
+    states_persons = ledger.plan.stated_per_person is not None
+    of_person = ledger.person_epsilon() if states_persons else ledger.epsilon()
     logits = private.predict(test.x, batch_size=1000, verbose=0)
     return {
         "experiment": "per_person",
