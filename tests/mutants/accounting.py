@@ -3,9 +3,7 @@
 from tests.mutants.mutant import Mutant, fault, tests_in
 
 _ACCOUNTANTS = "tfdpnorm/privacy/accountants.py"
-_COMPOSITION = "tfdpnorm/privacy/composition.py"
 _COMPARISON = "trainers/ermis/comparison.py"
-_CURVE = "tfdpnorm/privacy/epsilon_curve.py"
 _MIXTURES = "tfdpnorm/privacy/mixtures.py"
 _PROFILES = "tfdpnorm/privacy/profiles.py"
 _PROFILE_TESTS = ("tests/privacy/test_profiles.py",)
@@ -83,7 +81,7 @@ MUTANTS = (
     ),
     fault(
         "persons-who-are-added-only",
-        _COMPOSITION,
+        _PROFILES,
         "for pair in (removed, added)",
         "for pair in (added, added)",
         "What an attacker learns from a person's presence is not looked at.",
@@ -283,25 +281,25 @@ MUTANTS = (
     ),
     fault(
         "pld-of-the-grid-point-before",
-        _CURVE,
-        "self._grid[np.searchsorted(self._grid, updates)]",
-        "self._grid[max(0, np.searchsorted(self._grid, updates) - 1)]",
+        _ACCOUNTANTS,
+        "grid[np.searchsorted(grid, updates)]",
+        "grid[max(0, np.searchsorted(grid, updates) - 1)]",
         "Up to 15 % of the updates are not counted.",
         _CURVE_TESTS,
     ),
     fault(
         "rdp-curve-one-update-less",
-        _CURVE,
-        "rdp = updates * rdp_of_update",
-        "rdp = (updates - 1) * rdp_of_update",
+        _ACCOUNTANTS,
+        "count * rdp_of_update(rate, noise)",
+        "(count - 1) * rdp_of_update(rate, noise)",
         "The last update costs nothing.",
         _CURVE_TESTS,
     ),
     fault(
         "answers-about-training-examples-free",
-        _COMPOSITION,
-        ", updates), *queries]",
-        ", updates)]",
+        _PLAN,
+        "[own, *also, *self",
+        "[own, *self",
         "Noisy answers about training examples do not count.",
         ("tests/privacy/test_ledger_queries.py",),
     ),
@@ -375,9 +373,9 @@ MUTANTS = (
     ),
     fault(
         "earlier-phases-free",
-        _COMPOSITION,
-        "queries = [*queries, *plan.earlier_mechanisms]",
-        "queries = [*queries]",
+        _PLAN,
+        "*also, *self.earlier_mechanisms]",
+        "*also]",
         "A second phase costs as if there had been no first one.",
         tests_in(_PHASES, "test_epsilon_is_that_of_the_composition"),
     ),

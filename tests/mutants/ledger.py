@@ -67,8 +67,8 @@ MUTANTS = (
     fault(
         "held-run-costs-what-it-made",
         _SPENDING,
-        "plan.steps if whole_plan else state.updates, asked",
-        "state.updates, asked",
+        "updates = plan.steps if whole_plan else state.updates\n    return",
+        "updates = state.updates\n    return",
         "A run that stopped by its results states the epsilon of its updates alone.",
         ("tests/privacy/test_ledger.py",),
     ),

@@ -22,8 +22,8 @@ MUTANTS = (
     fault(
         "position-charged",
         _SPENDING,
-        "plan.steps if whole_plan else state.updates, asked",
-        "plan.steps if whole_plan else state.position, asked",
+        "updates = plan.steps if whole_plan else state.updates\n    return",
+        "updates = plan.steps if whole_plan else state.position\n    return",
         "Epsilon is that of the updates in the weights, and not of those that were released.",
         _RESUMED,
     ),

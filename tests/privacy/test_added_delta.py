@@ -17,10 +17,14 @@ from tfdpnorm.privacy import (
     privacy_statement,
     read_ledger,
 )
-from tfdpnorm.privacy.added_delta import GRID_NUMBERS, check_plan, rounding_loss
+from tfdpnorm.privacy.added_delta import (
+    GRID_NUMBERS,
+    check_plan,
+    floating_point_loss,
+    rounding_loss,
+)
 from tfdpnorm.privacy.command import main
 from tfdpnorm.privacy.entries import Search, Updates
-from tfdpnorm.privacy.floating_point import floating_point_loss
 from tfdpnorm.privacy.search import SearchPlan
 from tfdpnorm.privacy.statement_as_json import statement_json
 

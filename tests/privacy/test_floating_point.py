@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tfdpnorm.privacy import floating_point
-from tfdpnorm.privacy.floating_point import cell_loss, floating_point_loss, pair_loss
+from tfdpnorm.privacy import added_delta
+from tfdpnorm.privacy.added_delta import cell_loss, floating_point_loss, pair_loss
 
 
 @pytest.mark.parametrize("steps", [32, 45, 64])
@@ -44,7 +44,7 @@ def hockey_stick(pairs, c, a):
 @pytest.mark.parametrize("epsilon, delta", [(0.0, 1e-2), (1.0, 1e-5), (6.0, 1e-3)])
 def test_composition_covers_the_worst_bits(pairs, c, epsilon, delta, monkeypatch):
     """Randomised response is the worst of all pairs of distributions within e^(+-c)."""
-    monkeypatch.setattr(floating_point, "pair_loss", lambda: c)
+    monkeypatch.setattr(added_delta, "pair_loss", lambda: c)
     more, more_delta = floating_point_loss(2 * pairs, epsilon, delta)
     lost = hockey_stick(pairs, c, more / 2)
     assert (1 + math.exp(more / 2 + epsilon)) * lost + math.expm1(more / 2) * delta <= more_delta

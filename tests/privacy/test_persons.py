@@ -10,10 +10,9 @@ from tfdpnorm.data.persons import check_rows_per_person
 from tfdpnorm.privacy import PrivacyLedger, make_plan
 from tfdpnorm.privacy.accountants import rdp_of_update, rdp_to_epsilon
 from tfdpnorm.privacy.caveats import caveat
-from tfdpnorm.privacy.composition import composed_profile
 from tfdpnorm.privacy.entries import Finish, Query, Resume, Search, Updates
-from tfdpnorm.privacy.figures import Figures
-from tfdpnorm.privacy.profiles import epsilon_at, of_group, of_rdp
+from tfdpnorm.privacy.facts import Figures
+from tfdpnorm.privacy.profiles import composed_profile, epsilon_at, of_group, of_rdp
 from tfdpnorm.privacy.search import SearchPlan
 
 SETTINGS = {
@@ -73,7 +72,7 @@ def test_figures():
 def test_the_smaller_one_is_stated(monkeypatch):
     parts = ((RATE, 1.03, 140),)
     tight = mixture(parts, 3)
-    monkeypatch.setattr("tfdpnorm.privacy.composition._profile_of_losses", lambda *_: 1 / 0)
+    monkeypatch.setattr("tfdpnorm.privacy.profiles._profile_of_losses", lambda *_: 1 / 0)
     loose = epsilon_at(composed_profile.__wrapped__(parts, 1e-5, 3), 1e-5)
     assert loose == pytest.approx(
         epsilon_at(of_group(of_rdp(140 * rdp_of_update(RATE, 1.03)), 3), 1e-5)

@@ -19,7 +19,7 @@ from tfdpnorm.privacy import (
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.command import main
 from tfdpnorm.privacy.entries import Query, Updates
-from tfdpnorm.privacy.figures import Figures
+from tfdpnorm.privacy.facts import Figures
 
 SETTINGS = {
     "num_examples": 6000,

@@ -35,8 +35,7 @@ from tfdpnorm.privacy import (
 )
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import ANSWERS, Finish, Query, Resume, Search, Trial, Updates
-from tfdpnorm.privacy.facts import facts_of
-from tfdpnorm.privacy.figures import Figures
+from tfdpnorm.privacy.facts import Figures, facts_of
 from tfdpnorm.privacy.rounding import ceil_float, ceil_text, delta_text
 from tfdpnorm.privacy.search import SearchPlan
 from tfdpnorm.privacy.software import software

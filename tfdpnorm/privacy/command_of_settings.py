@@ -9,10 +9,9 @@ from tfdpnorm.privacy.accountants import dp_sgd_event, epsilon_of
 from tfdpnorm.privacy.budget import PrivacyBudget
 from tfdpnorm.privacy.calibration import calibrate_noise_multiplier
 from tfdpnorm.privacy.caveats import UNITS
-from tfdpnorm.privacy.composition import composed_profile
 from tfdpnorm.privacy.plan import unit_of
 from tfdpnorm.privacy.planning import updates_of_epochs
-from tfdpnorm.privacy.profiles import epsilon_at
+from tfdpnorm.privacy.profiles import composed_profile, epsilon_at
 from tfdpnorm.privacy.rounding import ceil_text, json_number
 from tfdpnorm.privacy.suggested_plan import suggest_plan
 

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from functools import cached_property
 from typing import TYPE_CHECKING
-
-import dp_accounting
 
 from tfdpnorm import arguments
 from tfdpnorm.choices import UNITS
 from tfdpnorm.errors import PrivacyError
-from tfdpnorm.privacy.accountants import ACCOUNTANTS, dp_sgd_event
-from tfdpnorm.privacy.composition import run_epsilon
-from tfdpnorm.privacy.epsilon_curve import EpsilonCurve
+from tfdpnorm.privacy.accountants import ACCOUNTANTS, accountant_of, composed_epsilon
 from tfdpnorm.privacy.phases import Phase
 
 if TYPE_CHECKING:
@@ -247,37 +242,34 @@ class PrivacyPlan:
         """The releases of earlier phases about their training examples, for `composed_epsilon`."""
         return [part for phase in self.earlier for part in phase.mechanisms]
 
-    @cached_property
-    def curve(self) -> EpsilonCurve:
-        """The `EpsilonCurve` of the plan's own updates."""
-        return EpsilonCurve(
-            self.sampling_rate, self.noise_multiplier, self.steps, self.delta, self.accountant
-        )
-
-    def event(self, updates: int) -> dp_accounting.DpEvent:
-        """The `DpEvent` of the first `updates` >= 0 updates; non-private if no guarantee holds.
-
-        Without earlier phases.
-
-        It has an update with statistics queries as the one Gaussian mechanism that it composes to:
-        dp_accounting's PLD accountant takes no composed event inside a sampled one.
-        """
-        event = dp_sgd_event(self.sampling_rate, self.noise_multiplier, updates)
-        return event if self.guarantee_holds else dp_accounting.NonPrivateDpEvent()
+    def reported_at(self, updates: int) -> int:
+        """The update count >= `updates`, an int, whose epsilon is stated after `updates`."""
+        return accountant_of(self.accountant).reported_at(updates, self.steps)
 
     def epsilon_after(self, updates: int) -> float:
         """Epsilon guaranteed after `updates` >= 0 updates, a float; infinite without a guarantee.
 
         With the "pld" accountant the value is exact at `steps`. Before, it is that of a slightly
-        larger number of updates (see `EpsilonCurve`).
+        larger number of updates.
         """
         epsilon = self.claimed_epsilon_after(updates)
         return epsilon if self.guarantee_holds else math.inf
 
-    def claimed_epsilon_after(self, updates: int) -> float:
+    def claimed_epsilon_after(
+        self, updates: int, *, also: Sequence[tuple] = (), accountant: str | None = None
+    ) -> float:
         """Epsilon by the formula after `updates`, a float, whatever is known against it.
 
         **A claim, not a guarantee**: anyone who prints it must say so. It serves to compare with
         papers whose scheme does not keep its promise.
+
+        Args:
+            updates: >= 0.
+            also: What else was released about the training examples, for `composed_epsilon`.
+            accountant: Another one than the plan's; None for that.
         """
-        return run_epsilon(self, updates, ())
+        updates = arguments.whole("updates", updates, at_least=0)
+        accountant = self.accountant if accountant is None else accountant
+        reported = accountant_of(accountant).reported_at(updates, self.steps)
+        own = (self.sampling_rate, self.noise_multiplier, reported)
+        return composed_epsilon([own, *also, *self.earlier_mechanisms], self.delta, accountant)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tfdpnorm import arguments
 from tfdpnorm.errors import PrivacyWarning
-from tfdpnorm.privacy.accountants import delta_for_pld
+from tfdpnorm.privacy.accountants import accountant_of
 from tfdpnorm.privacy.budget import PrivacyBudget
 from tfdpnorm.privacy.calibration import calibrate_noise_multiplier, noise_beside
 from tfdpnorm.privacy.ledger import PrivacyLedger, read_ledger
@@ -150,8 +150,8 @@ def make_plan(
         else:
             noise_multiplier = calibrate_noise_multiplier(*settings_of_noise)
     plan = PrivacyPlan(noise_multiplier=noise_multiplier, **settings)
-    if plan.accountant == "pld" and plan.noise_multiplier:
-        delta_for_pld(plan.delta, plan.steps)  # Refused now, and not amid the training.
+    if plan.noise_multiplier:
+        accountant_of(plan.accountant).check(plan.delta, plan.steps)  # and not amid the training
     if plan.delta >= 1 / plan.num_examples:
         warnings.warn(
             f"delta={plan.delta:g} is not below 1 / num_examples={1 / plan.num_examples:g} "

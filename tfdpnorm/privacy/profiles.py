@@ -8,6 +8,7 @@ probability b (its true-positive rate) where it was, and
     b <= exp(epsilon) a + delta    and    1 - a <= exp(epsilon) (1 - b) + delta.
 """
 
+import functools
 import math
 
 import numpy as np
@@ -15,8 +16,17 @@ from dp_accounting.rdp.rdp_privacy_accountant import compute_delta
 from scipy import special
 
 from tfdpnorm import arguments
-from tfdpnorm.privacy.accountants import RDP_ORDERS, delta_lost_by_pld
+from tfdpnorm.privacy.accountants import (
+    RDP_ORDERS,
+    composed_rdp,
+    delta_lost_by_pld,
+    pld_interval,
+    rdp_to_epsilon,
+)
+from tfdpnorm.privacy.mixtures import added, composed_losses, removed
 
+# Epsilons whose privacy losses are not worth computing: exp(700) is the largest number.
+_HOPELESS = 3_000
 # Beyond, exp overflows; such guarantees are worthless.
 _LARGEST = 700.0
 _ROUNDS = 4
@@ -24,6 +34,45 @@ _ROUNDS = 4
 _EPSILONS = np.concatenate([np.linspace(0, 2, 201), np.geomspace(2.01, 60, 600)])
 # False-positive rates from 0.1 % to 99.9 %, between which attacks are compared.
 _RATES = special.ndtr(np.linspace(special.ndtri(1e-3), -special.ndtri(1e-3), 3001))
+
+
+@functools.lru_cache(maxsize=32)
+def composed_profile(parts, delta, rows=1):
+    """The profile of Gaussian mechanisms, for a person who owns up to `rows` examples.
+
+    It is the smaller one, at each epsilon, of two that hold: that of the privacy losses, where they
+    can be computed, and that of Renyi divergences for one example, by the lemma for groups.
+
+    Args:
+        parts: Tuple of (sampling rate, noise multiplier, count).
+        delta: In (0, 1): about where the profile has to be precise.
+        rows: Of the person, >= 1.
+
+    Returns:
+        A function, as in the head of this module.
+    """
+    parts = tuple(part for part in parts if part[2])
+    if not parts:
+        return of_nothing
+    rdp = composed_rdp(parts)
+    known = [of_group(of_rdp(rdp), rows)]
+    epsilon = rows * rdp_to_epsilon(rdp, delta)
+    if 0 < epsilon < _HOPELESS:
+        try:
+            known.append(_profile_of_losses(parts, epsilon, rows))
+        except (ValueError, ArithmeticError, MemoryError):
+            pass  # As for `epsilon_of`: there are settings whose losses cannot be computed.
+    return smallest(known)
+
+
+def _profile_of_losses(parts, epsilon, rows):
+    updates = sum(count for _, _, count in parts)
+    interval = pld_interval(epsilon, updates)
+    directions = [
+        composed_losses([(pair(q, z, rows), count) for q, z, count in parts], interval)
+        for pair in (removed, added)
+    ]
+    return of_losses(directions, updates)
 
 
 def of_nothing(epsilons):
@@ -40,7 +89,7 @@ def of_losses(directions, updates):
     """The profile of privacy losses.
 
     Args:
-        directions: `tfdpnorm.privacy.losses.Losses` with what is protected and without, or of one
+        directions: `tfdpnorm.privacy.mixtures.Losses` with what is protected and without, or of one
             direction that serves both.
         updates: How many mechanisms they are composed of, whose rounding is added.
     """

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfdpnorm import arguments
-from tfdpnorm.privacy.accountants import rdp_to_epsilon
-from tfdpnorm.privacy.composition import composed_rdp
+from tfdpnorm.privacy.accountants import composed_rdp, rdp_to_epsilon
 from tfdpnorm.privacy.selection import NumberOfRuns, selection_rdp
 
 

@@ -13,6 +13,7 @@ import dataclasses
 from tfdpnorm import arguments
 from tfdpnorm.errors import PrivacyError
 from tfdpnorm.privacy import entries
+from tfdpnorm.privacy.accountants import accountant_of
 from tfdpnorm.privacy.caveats import KINDS, Caveat, caveat
 from tfdpnorm.privacy.plan import PrivacyPlan
 from tfdpnorm.privacy.search import SearchPlan
@@ -285,7 +286,7 @@ def _search(state, entry):
             "Runs with earlier phases are not supported in a search: the cost of a selection does "
             "not compose as updates do. Search the settings of each phase separately."
         )
-    if plan.accountant != "rdp":
+    if not accountant_of(plan.accountant).knows_searches:
         raise ValueError(
             f'Expected accountant="rdp" in a search, got {plan.accountant!r}: the cost of a search '
             "is computed by Renyi DP. Leave the accountant out."

@@ -11,8 +11,7 @@ import tfdpnorm
 from tfdpnorm import models
 from tfdpnorm.keras_compat.devices_and_precision import made_under
 from tfdpnorm.privacy import PrivacyBudget, calibrate_noise_multiplier, make_plan
-from tfdpnorm.privacy.composition import composed_profile
-from tfdpnorm.privacy.profiles import epsilon_at
+from tfdpnorm.privacy.profiles import composed_profile, epsilon_at
 from trainers.ours.persons_runs import DELTA, MOST_ROWS
 from trainers.records.made_with import made_with
 
