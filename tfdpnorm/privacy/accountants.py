@@ -283,6 +283,34 @@ def rdp_to_epsilon(rdp, delta, orders=RDP_ORDERS):
     return float(compute_epsilon(orders, rdp, delta)[0])
 
 
+def rdp_to_deltas(rdp, epsilons, orders=RDP_ORDERS):
+    """The smallest deltas that Renyi bounds give at `epsilons` [n], an array [n].
+
+    As dp_accounting's compute_delta, to the bit, which takes a hundred times as long: by Canonne,
+    Kamath & Steinke (2020), Proposition 12, and by sqrt(1 - exp(-KL)), since no Renyi divergence is
+    below that of order 1.
+
+    Args:
+        rdp: Renyi bounds >= 0, [len(orders)].
+        epsilons: >= 0.
+        orders: Renyi orders > 1.
+    """
+    constants = [(math.log1p(-1 / order), math.log(order), order > 1.01) for order in orders]
+    shift, subtracted, is_stable = map(np.array, zip(*constants, strict=True))
+    orders, rdp = np.asarray(orders, float), np.asarray(rdp, float)
+    by_order = (orders - 1) * (rdp - np.asarray(epsilons)[:, np.newaxis] + shift) - subtracted
+    by_order = np.where(is_stable, by_order, np.inf)
+    log_deltas = np.minimum(by_order, [_log_delta_by_kl(r) for r in rdp]).min(axis=1)
+    return np.array([math.exp(value) for value in np.minimum(log_deltas, 0)])
+
+
+def _log_delta_by_kl(divergence):
+    if divergence == 0:
+        return -math.inf
+    left = math.exp(-divergence)
+    return 0.5 * (math.log1p(-left) if left < 1 else math.log(divergence))
+
+
 def coarse_epsilon(event, delta):
     """A valid but loose RDP epsilon from few orders: quick, for choosing where to look closer."""
     return rdp_to_epsilon(rdp_of(event, COARSE_RDP_ORDERS), delta, COARSE_RDP_ORDERS)

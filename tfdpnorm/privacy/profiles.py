@@ -12,15 +12,14 @@ import functools
 import math
 
 import numpy as np
-from dp_accounting.rdp.rdp_privacy_accountant import compute_delta
 from scipy import special
 
 from tfdpnorm import arguments
 from tfdpnorm.privacy.accountants import (
-    RDP_ORDERS,
     composed_rdp,
     delta_lost_by_pld,
     pld_interval,
+    rdp_to_deltas,
     rdp_to_epsilon,
 )
 from tfdpnorm.privacy.mixtures import added, composed_losses, removed
@@ -81,8 +80,8 @@ def of_nothing(epsilons):
 
 
 def of_rdp(rdp):
-    """The profile of Renyi divergences `rdp` [len(RDP_ORDERS)]."""
-    return lambda epsilons: np.array([compute_delta(RDP_ORDERS, rdp, e)[0] for e in epsilons])
+    """The profile of Renyi divergences `rdp`, one for each of `RDP_ORDERS`."""
+    return functools.partial(rdp_to_deltas, rdp)
 
 
 def of_losses(directions, updates):

@@ -10,10 +10,9 @@ import dataclasses
 import math
 
 import numpy as np
-from dp_accounting.rdp.rdp_privacy_accountant import compute_delta
 
 from tfdpnorm import arguments
-from tfdpnorm.privacy.accountants import RDP_ORDERS
+from tfdpnorm.privacy.accountants import RDP_ORDERS, rdp_to_deltas
 
 _MOST_HALVINGS = 200
 
@@ -111,12 +110,8 @@ def selection_rdp(run_rdp, runs, orders=RDP_ORDERS):
             f"{orders.shape} orders from {orders.min():g}."
         )
     if runs.is_poisson:
-        extra = np.array(
-            [
-                runs.mean * compute_delta(orders, run_rdp, math.log1p(1 / (order - 1)))[0]
-                for order in orders
-            ]
-        )
+        at = [math.log1p(1 / (order - 1)) for order in orders]
+        extra = runs.mean * rdp_to_deltas(run_rdp, at, orders)
     else:
         at_hat = (1 - 1 / orders) * run_rdp - math.log(runs.gamma) / orders
         extra = (1 + runs.shape) * at_hat.min()
