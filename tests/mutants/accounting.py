@@ -334,15 +334,15 @@ MUTANTS = (
     fault(
         "other-sampling-guaranteed",
         _PLAN,
-        'if values["sampling"] != "poisson":',
-        'if values["sampling"] == "fixed_size":',
+        'if self.sampling != "poisson":',
+        'if self.sampling == "fixed_size":',
         "Shuffled lots are accounted as Poisson-sampled ones.",
         _PLAN_TESTS,
     ),
     fault(
         "no-noise-guaranteed",
         _PLAN,
-        'own = [NO_NOISE] if values["noise_multiplier"] == 0 else []',
+        "own = [NO_NOISE] if self.noise_multiplier == 0 else []",
         "own = []",
         "A run without noise does not say why it has no guarantee.",
         _PLAN_TESTS,

@@ -109,7 +109,7 @@ MUTANTS = (
     fault(
         "phases-of-rows-and-persons",
         "tfdpnorm/privacy/plan.py",
-        "if phase.unit != unit]",
+        "if phase.unit != self.unit]",
         "if phase.unit == '']",
         "Epsilons of different neighbouring relations are composed.",
         (_refusals,),

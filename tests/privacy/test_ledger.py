@@ -6,7 +6,13 @@ import math
 import numpy as np
 import pytest
 
-from tfdpnorm.privacy import BudgetExhaustedError, PrivacyLedger, dp_sgd_event, epsilon_of, make_plan
+from tfdpnorm.privacy import (
+    BudgetExhaustedError,
+    PrivacyLedger,
+    dp_sgd_event,
+    epsilon_of,
+    make_plan,
+)
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import Answer, Query, Resume, Updates
 
@@ -165,7 +171,9 @@ def test_a_run_whose_end_looks_at_results_costs_the_whole_plan(accountant):
 def test_epsilon_by_the_other_accountant():
     ledger = PrivacyLedger(PLAN)
     ledger.record(Updates(100))
-    exact = epsilon_of(dp_sgd_event(PLAN.sampling_rate, PLAN.noise_multiplier, 100), PLAN.delta, "pld")
+    exact = epsilon_of(
+        dp_sgd_event(PLAN.sampling_rate, PLAN.noise_multiplier, 100), PLAN.delta, "pld"
+    )
     assert ledger.epsilon("pld") == exact < ledger.epsilon("rdp") == ledger.epsilon()
     with pytest.raises(ValueError, match="Expected accountant to be one of"):
         ledger.epsilon("moments")

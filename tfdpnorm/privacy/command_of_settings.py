@@ -5,7 +5,7 @@ import sys
 
 from tfdpnorm import arguments
 from tfdpnorm.choices import ACCOUNTANTS
-from tfdpnorm.privacy.accountants import dp_sgd_event, epsilon_of
+from tfdpnorm.privacy.accountants import composed_epsilon
 from tfdpnorm.privacy.budget import PrivacyBudget
 from tfdpnorm.privacy.calibration import calibrate_noise_multiplier
 from tfdpnorm.privacy.caveats import UNITS
@@ -132,12 +132,12 @@ def _record(flags, sampling_rate, steps, accountant):
     if noise_multiplier is None:
         budget = PrivacyBudget(flags.epsilon, flags.delta)
         noise_multiplier = calibrate_noise_multiplier(budget, sampling_rate, steps, accountant)
-    event = dp_sgd_event(sampling_rate, noise_multiplier, steps)
-    epsilon = epsilon_of(event, flags.delta, accountant)
+    part = (sampling_rate, noise_multiplier, steps)
+    epsilon = composed_epsilon([part], flags.delta, accountant)
     return {
         "accountant": accountant,
         "epsilon": json_number(epsilon),
-        "person_epsilon": _person_epsilon(flags, sampling_rate, noise_multiplier, steps),
+        "person_epsilon": _person_epsilon(flags, part),
         "epsilon_target": None if flags.epsilon is None else json_number(flags.epsilon),
         "delta": flags.delta,
         "noise_multiplier": noise_multiplier,
@@ -154,14 +154,14 @@ def _unit(flags):
     return unit_of(flags.unit, flags.most_per_person)
 
 
-def _person_epsilon(flags, sampling_rate, noise_multiplier, steps):
+def _person_epsilon(flags, part):
     """For a person with several examples, whatever the accountant; None if it was not asked for."""
     rows = flags.most_per_person
     if rows is None or _unit(flags) == "person":
         return None
-    if noise_multiplier == 0:
+    if part[1] == 0:
         return "inf"
-    profile = composed_profile(((sampling_rate, noise_multiplier, steps),), flags.delta, rows)
+    profile = composed_profile((part,), flags.delta, rows)
     return json_number(epsilon_at(profile, flags.delta))
 
 

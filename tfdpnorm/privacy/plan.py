@@ -7,6 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 from tfdpnorm import arguments
+from tfdpnorm.checked import Checked, field
 from tfdpnorm.choices import UNITS
 from tfdpnorm.errors import PrivacyError
 from tfdpnorm.privacy.accountants import ACCOUNTANTS, accountant_of, composed_epsilon
@@ -28,7 +29,7 @@ def unit_of(unit, most_per_person):
 
 
 @dataclasses.dataclass(frozen=True)
-class PrivacyPlan:
+class PrivacyPlan(Checked):
     """The plan of one run of DP-SGD (Abadi et al. 2016, Algorithm 1). `make_plan` builds it.
 
     Epsilon here is for the neighbouring relation add_or_remove_one: add or remove one example, with
@@ -75,112 +76,85 @@ class PrivacyPlan:
             unit; for unit "person" without `most_per_person`.
     """
 
-    num_examples: int
-    expected_batch_size: float
-    steps: int
-    noise_multiplier: float
-    l2_norm_clip: float
-    delta: float
-    accountant: str = "rdp"
-    epsilon_target: float | None = None
-    sampling: str = "poisson"
-    no_guarantee_because: tuple[str, ...] = ()
-    statistics_queries: int = 0
+    num_examples: int = field(arguments.whole, at_least=1)
+    expected_batch_size: float = field(arguments.positive)
+    steps: int = field(arguments.updates, at_least=1)
+    noise_multiplier: float = field(
+        arguments.noise_multiplier,
+        remedy="It is the noise's standard deviation over l2_norm_clip; 0 means no noise. "
+        + _NO_SCHEDULE,
+    )
+    l2_norm_clip: float = field(arguments.positive, allow_inf=True, remedy=_NO_SCHEDULE)
+    delta: float = field(arguments.open_unit)
+    accountant: str = field(arguments.choice, "rdp", allowed=ACCOUNTANTS)
+    epsilon_target: float | None = field(arguments.positive, None, allow_inf=True)
+    sampling: str = field(arguments.choice, "poisson", allowed=SAMPLINGS)
+    no_guarantee_because: tuple[str, ...] = field(
+        arguments.sentences, (), remedy="Say in words why no guarantee holds."
+    )
+    statistics_queries: int = field(arguments.whole, 0, at_least=0)
     statistics_budget_share: float = 0.0
-    earlier: tuple[Phase, ...] = ()
-    most_per_person: int | None = None
+    earlier: tuple[Phase, ...] = field(lambda _, phases: tuple(map(Phase.of, phases)), ())
+    most_per_person: int | None = field(arguments.whole, None, at_least=1)
     unit: str | None = None
 
     def __post_init__(self):
-        values = {
-            "num_examples": arguments.whole("num_examples", self.num_examples, at_least=1),
-            "expected_batch_size": arguments.positive(
-                "expected_batch_size", self.expected_batch_size
-            ),
-            "steps": arguments.updates("steps", self.steps, at_least=1),
-            "noise_multiplier": arguments.noise_multiplier(
-                "noise_multiplier",
-                self.noise_multiplier,
-                remedy="It is the noise's standard deviation over l2_norm_clip; 0 means no noise. "
-                + _NO_SCHEDULE,
-            ),
-            "l2_norm_clip": arguments.positive(
-                "l2_norm_clip", self.l2_norm_clip, allow_inf=True, remedy=_NO_SCHEDULE
-            ),
-            "delta": arguments.open_unit("delta", self.delta),
-            "accountant": arguments.choice("accountant", self.accountant, ACCOUNTANTS),
-            "sampling": arguments.choice("sampling", self.sampling, SAMPLINGS),
-            "statistics_queries": arguments.whole(
-                "statistics_queries", self.statistics_queries, at_least=0
-            ),
-            "statistics_budget_share": 0.0,
-            "earlier": tuple(map(Phase.of, self.earlier)),
-        }
-        if self.most_per_person is not None:
-            values["most_per_person"] = arguments.whole(
-                "most_per_person", self.most_per_person, at_least=1
+        super().__post_init__()
+        self._set("unit", unit_of(self.unit, self.most_per_person))
+        self._check_persons()
+        share = self.statistics_budget_share
+        if self.statistics_queries or share != 0:
+            share = arguments.open_unit(
+                "statistics_budget_share", share, remedy="The gradient needs the rest."
             )
-        unit = values["unit"] = unit_of(self.unit, self.most_per_person)
-        if unit == "person" and self.most_per_person is None:
-            raise ValueError(
-                'Expected most_per_person with unit="person", got None. Give the most rows of a '
-                "person that an update reads."
-            )
-        others = [phase.run for phase in values["earlier"] if phase.unit != unit]
-        if others:
-            raise PrivacyError(
-                f"Expected earlier phases that protect a {unit}, as this phase does, got "
-                f"{others[0]}, which protects another unit: their epsilons do not compose. Train "
-                "all phases with the same unit."
-            )
-        if values["statistics_queries"] or self.statistics_budget_share != 0:
-            values["statistics_budget_share"] = arguments.open_unit(
-                "statistics_budget_share",
-                self.statistics_budget_share,
-                remedy="The gradient needs the rest.",
-            )
-        if self.epsilon_target is not None:
-            values["epsilon_target"] = arguments.positive(
-                "epsilon_target", self.epsilon_target, allow_inf=True
-            )
-        if values["expected_batch_size"] > values["num_examples"]:
-            raise ValueError(
-                "Expected expected_batch_size <= num_examples, got "
-                f"expected_batch_size={self.expected_batch_size!r} and "
-                f"num_examples={self.num_examples!r}. Lower expected_batch_size; equal to "
-                "num_examples it makes every batch the whole data set."
-            )
-        if values["expected_batch_size"] / values["num_examples"] < 1e-300:
-            raise ValueError(
-                "Expected expected_batch_size / num_examples >= 1e-300, got "
-                f"expected_batch_size={self.expected_batch_size!r} and "
-                f"num_examples={self.num_examples!r}. Give the number of examples in an average "
-                "batch."
-            )
-        if math.isinf(values["l2_norm_clip"]) and values["noise_multiplier"] > 0:
+        self._set("statistics_budget_share", float(share))
+        self._check_sizes()
+        if math.isinf(self.l2_norm_clip) and self.noise_multiplier > 0:
             raise ValueError(
                 "Expected a finite l2_norm_clip where there is noise, got l2_norm_clip=inf "
                 f"and noise_multiplier={self.noise_multiplier!r}. The noise's standard deviation "
                 "is noise_multiplier * l2_norm_clip and would be infinite: give a finite "
                 "l2_norm_clip, or noise_multiplier=0 (epsilon=inf) for training without privacy."
             )
-        own = [NO_NOISE] if values["noise_multiplier"] == 0 else []
-        if values["sampling"] != "poisson":
+        own = [NO_NOISE] if self.noise_multiplier == 0 else []
+        if self.sampling != "poisson":
             own.append(
                 f"the sampling of batches is {self.sampling!r}, and epsilon is computed for "
                 "Poisson sampling"
             )
-        given = arguments.sentences(
-            "no_guarantee_because",
-            self.no_guarantee_because,
-            "Say in words why no guarantee holds.",
-        )
-        before = [f"of an earlier phase: {r}" for phase in values["earlier"] for r in phase.reasons]
-        values["no_guarantee_because"] = tuple(dict.fromkeys((*given, *own, *before)))
-        if values["expected_batch_size"].is_integer():
-            values["expected_batch_size"] = int(values["expected_batch_size"])
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        before = [f"of an earlier phase: {r}" for phase in self.earlier for r in phase.reasons]
+        reasons = dict.fromkeys((*self.no_guarantee_because, *own, *before))
+        self._set("no_guarantee_because", tuple(reasons))
+
+    def _check_persons(self):
+        if self.unit == "person" and self.most_per_person is None:
+            raise ValueError(
+                'Expected most_per_person with unit="person", got None. Give the most rows of a '
+                "person that an update reads."
+            )
+        others = [phase.run for phase in self.earlier if phase.unit != self.unit]
+        if others:
+            raise PrivacyError(
+                f"Expected earlier phases that protect a {self.unit}, as this phase does, got "
+                f"{others[0]}, which protects another unit: their epsilons do not compose. Train "
+                "all phases with the same unit."
+            )
+
+    def _check_sizes(self):
+        size, count = self.expected_batch_size, self.num_examples
+        size = int(size) if size.is_integer() else size
+        self._set("expected_batch_size", size)
+        got = f"got expected_batch_size={size!r} and num_examples={count}"
+        if size > count:
+            raise ValueError(
+                f"Expected expected_batch_size <= num_examples, {got}. Lower expected_batch_size; "
+                "equal to num_examples it makes every batch the whole data set."
+            )
+        if size / count < 1e-300:
+            raise ValueError(
+                f"Expected expected_batch_size / num_examples >= 1e-300, {got}. Give the number of "
+                "examples in an average batch."
+            )
 
     @property
     def drawn_per_person(self) -> int | None:

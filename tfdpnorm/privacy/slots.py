@@ -7,6 +7,7 @@ computed, from public numbers alone.
 import dataclasses
 
 from tfdpnorm import arguments
+from tfdpnorm.checked import Checked, field
 
 # Of delta: the probability that a batch of the run does not fit into its slots.
 SHARE_OF_DELTA = 1e-3
@@ -15,7 +16,7 @@ _MULTIPLE = 8  # of rows, which kernels like
 
 
 @dataclasses.dataclass(frozen=True)
-class Slots:
+class Slots(Checked):
     """The slots of an update: K physical batches of P rows each.
 
     Attributes:
@@ -26,13 +27,8 @@ class Slots:
         TypeError, ValueError: if one of them is not an integer in its range.
     """
 
-    batches: int
-    rows: int
-
-    def __post_init__(self):
-        for name in ("batches", "rows"):
-            value = arguments.integer(name, getattr(self, name), at_least=1)
-            object.__setattr__(self, name, value)
+    batches: int = field(arguments.integer, at_least=1)
+    rows: int = field(arguments.integer, at_least=1)
 
     def batches_for(self, count):
         """Returns the physical batches of an update that drew `count` examples: K, or more.
