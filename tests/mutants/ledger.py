@@ -54,7 +54,7 @@ MUTANTS = (
             ),
         ),
         "A run that was ended makes further updates.",
-        ("tests/privacy/test_ledger_resume.py",),
+        ("tests/privacy/test_ledger.py",),
     ),
     fault(
         "void-forgotten",

@@ -6,7 +6,7 @@ _STATE = "tfdpnorm/privacy/state.py"
 _SPENDING = "tfdpnorm/privacy/epsilons.py"
 _FOLDER = "tfdpnorm/training/resume/run_folder.py"
 _CHECKPOINTING = "tfdpnorm/training/resume/resumption.py"
-_RESUMED = ("tests/privacy/test_ledger_resume.py",)
+_RESUMED = ("tests/privacy/test_ledger.py",)
 _FOLDER_TESTS = "tests/training/resume/test_run_folder.py"
 _COPY_TESTS = "tests/training/resume/test_copies.py"
 

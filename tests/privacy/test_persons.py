@@ -103,20 +103,15 @@ class TestLedger:
         assert ledger.person_epsilon() == mixture([trained, (1.0, 20.0, 1)], 3)
         assert ledger.person_epsilon(whole_plan=True) == mixture([trained, (1.0, 20.0, 4)], 3)
 
-    def test_earlier_phases_count_with_their_own_noise(self):
+    @pytest.mark.parametrize("rows", [1, 2])
+    def test_earlier_phases_count_with_their_own_noise(self, rows):
         first = ledger_of(updates=50)
         first.record(Query("accuracy", 30.0, 500))
         first.record(Finish())
-        plan = make_plan(
-            **{**SETTINGS, "noise_multiplier": 2.0, "expected_batch_size": 128},
-            after=first,
-            most_per_person=2,
-            unit="row",
-        )
-        second = PrivacyLedger(plan)
-        second.record(Updates(30))
+        changes = {"noise_multiplier": 2.0, "expected_batch_size": 128, "after": first}
+        second = ledger_of(rows, updates=30, **changes)
         parts = [(128 / 1797, 2.0, 30), (RATE, 1.03, 50), (1.0, 30.0, 1)]
-        assert second.person_epsilon() == mixture(parts, 2)
+        assert second.person_epsilon() == mixture(parts, rows)
 
     @pytest.mark.parametrize("shape", [None, 1.0, math.inf])
     def test_a_search_is_by_the_lemma(self, shape):
@@ -141,16 +136,6 @@ class TestLedger:
         assert ledger.epsilon() == of_example
         assert ledger.person_epsilon() == mixture([trained, (1.0, 20.0, 1)], 1)
         assert Figures(ledger, 1).mu > Figures(ledger).mu
-
-    def test_one_example_each_after_an_earlier_phase(self):
-        first = ledger_of(rows=1, updates=50)
-        first.record(Query("accuracy", 30.0, 500, True, queries_planned=1))
-        first.record(Finish())
-        settings = {**SETTINGS, "noise_multiplier": 2.0, "expected_batch_size": 128}
-        second = PrivacyLedger(make_plan(**settings, after=first, most_per_person=1, unit="row"))
-        second.record(Updates(30))
-        parts = [(128 / 1797, 2.0, 30), (RATE, 1.03, 50), (1.0, 30.0, 1)]
-        assert second.person_epsilon() == mixture(parts, 1)
 
     @each("most", [0, 2.5, "3", True])
     def test_bad_numbers(self, most):

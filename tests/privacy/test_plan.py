@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
+from tests.each import each
 from tfdpnorm.privacy import PrivacyBudget, PrivacyPlan, dp_sgd_event, epsilon_of, make_plan
 
 SIZES = {"num_examples": 60_000, "expected_batch_size": 600, "steps": 4000, "l2_norm_clip": 1.0}
@@ -57,37 +58,20 @@ def test_delta_comes_from_exactly_one_place():
         make_plan(**SIZES, budget=1.0)
 
 
-@pytest.mark.parametrize(
-    "name, value",
-    [
-        ("num_examples", 0),
-        ("num_examples", 10.5),
-        ("num_examples", math.nan),
-        ("expected_batch_size", 0),
-        ("expected_batch_size", -1),
-        ("expected_batch_size", math.nan),
-        ("expected_batch_size", math.inf),
-        ("steps", 0),
-        ("steps", 1.5),
-        ("steps", math.nan),
-        ("l2_norm_clip", 0),
-        ("l2_norm_clip", -1.0),
-        ("l2_norm_clip", math.nan),
-        ("noise_multiplier", -0.1),
-        ("noise_multiplier", math.nan),
-        ("noise_multiplier", math.inf),
-        ("noise_multiplier", 1e-200),
-        ("noise_multiplier", 1e200),
-        ("delta", 0),
-        ("delta", 1),
-        ("delta", math.nan),
-        ("accountant", "moments"),
-        ("sampling", "Poisson"),
-        ("no_guarantee_because", "a lone string"),
-        ("no_guarantee_because", ("",)),
-        ("no_guarantee_because", (1,)),
-    ],
-)
+BAD = {
+    "num_examples": [0, 10.5, math.nan],
+    "expected_batch_size": [0, -1, math.nan, math.inf],
+    "steps": [0, 1.5, math.nan],
+    "l2_norm_clip": [0, -1.0, math.nan],
+    "noise_multiplier": [-0.1, math.nan, math.inf, 1e-200, 1e200],
+    "delta": [0, 1, math.nan],
+    "accountant": ["moments"],
+    "sampling": ["Poisson"],
+    "no_guarantee_because": ["a lone string", ("",), (1,)],
+}
+
+
+@each("name, value", [(name, value) for name, values in BAD.items() for value in values])
 def test_bad_values_are_rejected(name, value):
     with pytest.raises(ValueError, match=f"Expected {name} .*got"):
         make_plan(**{**SIZES, **NOISE, name: value})
@@ -169,3 +153,19 @@ def test_equal_plans_are_equal_whatever_was_computed_from_them():
     one.epsilon_after(3)
     assert one == other and hash(one) == hash(other)
     assert pickle.loads(pickle.dumps(one)) == other
+
+
+@each("epsilon", [1e-3, 1, 8.0, math.inf, np.float32(2), np.int64(3)])
+def test_valid_budgets_hold_plain_floats(epsilon):
+    budget = PrivacyBudget(epsilon=epsilon, delta=np.float64(1e-5))
+    assert (budget.epsilon, budget.delta) == (float(epsilon), 1e-5)
+    assert type(budget.epsilon) is float and type(budget.delta) is float
+
+
+@each("epsilon", [0, -1.0, -math.inf, math.nan, "1", None, True, 1j, [1.0]])
+@each("delta", [0, 1, -1e-5, 2.0, math.inf, math.nan, "1e-5", None, False])
+def test_bad_budgets_are_rejected(epsilon, delta):
+    with pytest.raises(ValueError, match=r"Expected epsilon > 0, got "):
+        PrivacyBudget(epsilon=epsilon, delta=1e-5)
+    with pytest.raises(ValueError, match=r"Expected delta strictly between 0 and 1, got "):
+        PrivacyBudget(epsilon=1.0, delta=delta)
