@@ -280,6 +280,25 @@ MUTANTS = (
         tests_in("tests/privacy/test_accountants.py", "test_event_of_sampled_lots"),
     ),
     fault(
+        "deltas-by-kl-alone-too-small",
+        _ACCOUNTANTS,
+        "return 0.5 * (math.log1p(-left) if left < 1 else math.log(divergence))",
+        "return math.log1p(-left) if left < 1 else math.log(divergence)",
+        "Pinsker's bound without its root: small divergences allow attackers less than they do.",
+        tests_in(
+            "tests/privacy/test_accountants.py",
+            "test_deltas_of_renyi_bounds_are_those_of_dp_accounting",
+        ),
+    ),
+    fault(
+        "pld-for-searches",
+        _ACCOUNTANTS,
+        "    noise_by_rdp = 0.93\n",
+        "    noise_by_rdp = 0.93\n    knows_searches = True\n",
+        "A trial is planned by an accountant that does not know what a choice costs.",
+        tests_in("tests/privacy/test_search.py", "test_runs_that_are_no_trials_of_it"),
+    ),
+    fault(
         "pld-of-the-grid-point-before",
         _ACCOUNTANTS,
         "grid[np.searchsorted(grid, updates)]",

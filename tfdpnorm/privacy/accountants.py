@@ -252,9 +252,6 @@ def rdp_of(event, orders=RDP_ORDERS):
     line between whole orders, since (order - 1) * RDP is convex in the order, and 0 at 1 (both from
     van Erven & Harremoes 2014, the first by joint quasi-convexity).
 
-    Args:
-        event: A `DpEvent`.
-        orders: Renyi orders > 1, a sequence of floats.
     """
     rdp = RdpAccountant(orders=orders).compose(event).rdp
     # NaN means that the bound is unknown, and an unknown bound is no bound.
@@ -289,11 +286,6 @@ def rdp_to_deltas(rdp, epsilons, orders=RDP_ORDERS):
     As dp_accounting's compute_delta, to the bit, which takes a hundred times as long: by Canonne,
     Kamath & Steinke (2020), Proposition 12, and by sqrt(1 - exp(-KL)), since no Renyi divergence is
     below that of order 1.
-
-    Args:
-        rdp: Renyi bounds >= 0, [len(orders)].
-        epsilons: >= 0.
-        orders: Renyi orders > 1.
     """
     constants = [(math.log1p(-1 / order), math.log(order), order > 1.01) for order in orders]
     shift, subtracted, is_stable = map(np.array, zip(*constants, strict=True))
@@ -324,12 +316,7 @@ def delta_lost_by_pld(updates):
 def delta_for_pld(delta, updates):
     """The delta that a PLD is asked for, so that its epsilon holds at `delta` in spite of rounding.
 
-    Args:
-        delta: 0 < delta < 1.
-        updates: How many mechanisms are composed, >= 1.
-
-    Raises:
-        ValueError: for a delta that rounding may take half of.
+    Raises ValueError for a delta that rounding may take half of.
     """
     lost = delta_lost_by_pld(updates)
     if delta < 2 * lost:
@@ -347,14 +334,7 @@ def pld_interval(epsilon, updates):
     Rounding is always upwards: a wide interval costs tightness and never soundness. What rounding
     adds grows like updates * interval**2. A fixed interval that serves 4,000 updates well is
     several per cent loose at 40,000; hence the second bound. Above epsilon 1,000 the interval grows
-    with epsilon, which bounds memory.
-
-    Args:
-        epsilon: An estimate of the result, > 0 and finite.
-        updates: How many mechanisms are composed, >= 1.
-
-    Returns:
-        The interval, a float > 0.
+    with epsilon, which bounds memory. `epsilon` is an estimate of the result, > 0 and finite.
     """
     if epsilon >= 30:
         interval = max(1e-2, 1e-5 * epsilon)

@@ -29,17 +29,10 @@ _TAIL = 1e-30
 
 
 def added_to_delta(ledger, epsilon):
-    """Returns what is added to delta, by reason.
+    """Returns what is added to delta, a dict from a reason in words to a probability.
 
     A batch that does not fit is as likely for a person with several examples (docs/guarantee.md).
-    What rounding adds grows with epsilon.
-
-    Args:
-        ledger: `PrivacyLedger`.
-        epsilon: That of all phases, for an example or for a person with several; may be infinite.
-
-    Returns:
-        Dict from a reason in words to a probability; empty if nothing is added.
+    What rounding adds grows with `epsilon`, that of all phases, for an example or such a person.
     """
     plan, added = ledger.plan, {}
     if plan.sampling_rate < 1:  # otherwise all batches are of N examples, and there are slots for N
@@ -84,12 +77,9 @@ def too_much(added, epsilon, delta):
 
 
 def added_to_phases(phases, epsilon, delta):
-    """Returns what is added to the delta of several runs together, and `too_much` of it, a pair.
+    """Returns what is added to the delta of several `Phase`s together, and `too_much` of it.
 
-    Args:
-        phases: List of `Phase`.
-        epsilon: That of all of them composed; may be infinite.
-        delta: Theirs together.
+    `epsilon` and `delta` are those of all of them composed.
     """
     of_each = sum(phase.added_delta for phase in phases)
     of_all = floating_point_loss(GRID_NUMBERS * len(phases), epsilon, delta)[1]
@@ -98,16 +88,9 @@ def added_to_phases(phases, epsilon, delta):
 
 
 def check_plan(ledger):
-    """Rejects a budget, and warns of noise, with which no guarantee would hold, as `excess` says.
+    """Rejects the budget of a run that has not begun if no guarantee would hold, as `excess` says.
 
-    Args:
-        ledger: `PrivacyLedger` of a run that has not begun.
-
-    Raises:
-        PrivacyError: with what to do.
-
-    Warns:
-        PrivacyWarning: if the noise was given, and not calibrated to a budget.
+    Where the noise was given, and not calibrated to a budget, it only warns.
     """
     reason = excess(ledger, ledger.claimed_epsilon(whole_plan=True))
     if reason is None or not ledger.state.guarantee_holds:
@@ -170,11 +153,8 @@ def cell_loss(error, steps):
     """How far moving the ends of a cell changes the logarithm of its probability, at most.
 
     The density of N(0, steps^2) changes by a factor of at most e^(width x radius / steps) within a
-    cell at up to `_RADIUS` standard deviations.
-
-    Args:
-        error: By how much each end is moved, in units of the cell's width; small.
-        steps: The standard deviation in these units.
+    cell at up to `_RADIUS` standard deviations. Each end is moved by `error`; both numbers are in
+    units of the cell's width.
     """
     relative = 2 * error * math.exp((1 + 2 * error) * _RADIUS / steps)
     return -math.log1p(-relative)

@@ -78,15 +78,10 @@ def _calibrated(budget, sampling_rate, updates, accountant):
 
 
 def noise_beside(earlier, budget, sampling_rate, updates, accountant="rdp"):
-    """The noise multiplier with which earlier releases and `updates` updates spend `budget`.
+    """The noise multiplier with which `earlier` releases and `updates` updates spend `budget`.
 
-    Args:
-        earlier: List of (sampling rate, noise multiplier, count): what was released before.
-        budget: The target for all together, a `PrivacyBudget`.
-        sampling_rate, updates, accountant: See `calibrate_noise_multiplier`.
-
-    Raises:
-        ValueError: if the budget is spent already, and as `calibrate_noise_multiplier` does.
+    `earlier` is as in `composed_epsilon`, the rest as in `calibrate_noise_multiplier`. Raises
+    PrivacyError if the budget is spent already.
     """
     if math.isinf(budget.epsilon):
         return 0.0
@@ -108,20 +103,10 @@ def noise_beside(earlier, budget, sampling_rate, updates, accountant="rdp"):
 
 
 def noise_reaching(reached, budget, sampling_rate, updates, accountant, guess, or_else=""):
-    """The least noise multiplier at which an accountant certifies a budget.
+    """The least noise multiplier at which an accountant certifies a finite budget, a float.
 
-    Args:
-        reached: Function from a noise multiplier to the epsilon by the accountant; decreasing.
-        budget: The target, a `PrivacyBudget` with a finite epsilon.
-        sampling_rate, updates, accountant: For the error's text.
-        guess: Noise multiplier to begin with, > 0.
-        or_else: A further remedy, for the error's text.
-
-    Returns:
-        The noise multiplier, a float; as `calibrate_noise_multiplier` says.
-
-    Raises:
-        ValueError: if no noise multiplier brings the accountant into the promised interval.
+    `reached` is a decreasing function from it to epsilon, `guess` where to begin. The other
+    arguments are for the text of the ValueError, if none is in the promised interval.
     """
     noise_multiplier, epsilon = _search(reached, budget.epsilon, guess, _AIM, _MOST_EVALUATIONS)
     if not _PROMISED * budget.epsilon <= epsilon <= budget.epsilon:

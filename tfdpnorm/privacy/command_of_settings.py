@@ -27,17 +27,9 @@ def check_alone(flags, known, says):
 
 
 def records_of(names, record_of):
-    """Computes a record per accountant; one accountant that cannot does not hide the others.
+    """Returns a record per accountant, and then those that say why an accountant cannot.
 
-    Args:
-        names: Of the accountants.
-        record_of: Function from a name to a record.
-
-    Returns:
-        List of the records, and then of those that say why an accountant cannot.
-
-    Raises:
-        ValueError: of the first accountant, if none can; ArithmeticError likewise.
+    `record_of` is a function from a name to a record. If none can, the first error is raised.
     """
     records, lacking, errors = [], [], []
     for name in names:

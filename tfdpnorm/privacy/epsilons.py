@@ -90,16 +90,11 @@ def persons_unavailable(state):
 
 
 def profile(state, rows=None, *, whole_plan=False):
-    """Returns the privacy profile of the releases, as in `tfdpnorm.privacy.profiles`.
+    """Returns the profile of the releases; None where something was released without noise.
 
-    Args:
-        state: `LedgerState`; what is known against its guarantee is not looked at.
-        rows: For how many examples of a person, an int >= 1; None for a training example. For a
-            person, answers about validation examples are counted as in `person_epsilon`.
-        whole_plan: As above.
-
-    Returns:
-        A function; None where something was released without noise.
+    It is a function, see `tfdpnorm.privacy.profiles`. `rows` is for how many examples of a person,
+    for whom answers about validation examples are counted as in `person_epsilon`; None for a
+    training example. What is known against the guarantee is not looked at.
     """
     of_person = rows is not None
     rows = arguments.whole("rows", rows, at_least=1) if of_person else 1

@@ -291,13 +291,7 @@ def reopen_ledger(
 
 
 def read_ledger(path: str | os.PathLike) -> PrivacyLedger:
-    """Reads a ledger file, for reports; nothing can be recorded in the result.
-
-    Args:
-        path: A file that `create_ledger` made.
-
-    Returns:
-        A `PrivacyLedger`.
+    """Reads a ledger file, for reports; nothing can be recorded in the `PrivacyLedger`.
 
     Raises:
         LedgerCorruptError: if the file is not what was written.

@@ -78,11 +78,7 @@ class Phase(Checked):
 
 
 def caveats_of_phases(phases):
-    """Returns the caveats of a run on what its earlier phases do not cover, a list of `Caveat`.
-
-    Args:
-        phases: Tuple of `Phase`.
-    """
+    """Returns the caveats of a run on what its earlier `phases` do not cover, a list."""
     return [
         caveat("not_covered", sentence=f"of the phase {phase.run}: {sentence}")
         for phase in phases

@@ -85,12 +85,9 @@ def of_rdp(rdp):
 
 
 def of_losses(directions, updates):
-    """The profile of privacy losses.
+    """The profile of privacy `Losses`, with what is protected and without.
 
-    Args:
-        directions: `tfdpnorm.privacy.mixtures.Losses` with what is protected and without, or of one
-            direction that serves both.
-        updates: How many mechanisms they are composed of, whose rounding is added.
+    They are composed of `updates` mechanisms, whose rounding is added.
     """
 
     def profile(epsilons):
@@ -148,12 +145,7 @@ def epsilon_at(profile, delta):
 
 
 def true_positive_rate(profile, false_positive_rate):
-    """The highest true-positive rate that an attack can have, a float, never too small.
-
-    Args:
-        profile: A profile.
-        false_positive_rate: That of the attack, in (0, 1).
-    """
+    """The highest true-positive rate of an attack with that false-positive rate in (0, 1)."""
     rate = arguments.open_unit("false_positive_rate", false_positive_rate)
     return float(_true_positive_rates(profile, np.array([rate]))[0])
 
@@ -163,14 +155,8 @@ def loss_at(profile, probability):
 
     The loss is the logarithm of the factor by which a result changes the odds. A profile bounds it,
     but not by delta at epsilon: at each epsilon, delta is the mean of 1 - exp(epsilon - loss) where
-    that is positive, so at least 1 - exp(epsilon - t) times the probability of a loss above t.
-
-    Args:
-        profile: A profile.
-        probability: In (0, 1).
-
-    Returns:
-        A float >= 0; infinite if the profile bounds no loss so.
+    that is positive, so at least 1 - exp(epsilon - t) times the probability of a loss above t. The
+    result is infinite if the profile bounds no loss so.
     """
     probability = arguments.open_unit("probability", probability)
     asked = np.append(0.0, np.geomspace(1e-4, _LARGEST, 100))

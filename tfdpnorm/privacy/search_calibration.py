@@ -32,12 +32,6 @@ def calibrate_search(
         expected_trials, shape: See `SearchPlan`.
         score_is_private: Whether trials are scored on validation examples to be protected. They get
             the same epsilon.
-
-    Returns:
-        A `SearchPlan`, whose epsilons are at most the budget's.
-
-    Raises:
-        ValueError: if an argument is outside of its range, or no noise reaches the budget.
     """
     arguments.instance("budget", budget, PrivacyBudget)
     arguments.positive("the epsilon of a search", budget.epsilon)

@@ -161,14 +161,10 @@ class LedgerState:
         return sum(count for _, _, count in asked)
 
     def mechanisms(self, *, disjoint=None, whole_plan=False):
-        """Returns what the queries released, for `composed_epsilon`.
+        """Returns what the queries released, for `composed_epsilon`: each looks at all examples.
 
-        Args:
-            disjoint: About examples of which kind, a bool; None for both.
-            whole_plan: Whether to count those that were planned, where they are more.
-
-        Returns:
-            A list of (1.0, noise multiplier, count): every query looks at all of the examples.
+        `disjoint` says about examples of which kind, None for both; `whole_plan` whether to count
+        those that were planned, where they are more.
         """
         return [
             (1.0, noise_multiplier, max(asked, planned) if whole_plan else asked)
