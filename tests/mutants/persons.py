@@ -122,7 +122,7 @@ MUTANTS = (
         "A plan that protects rows is taken for one whose batches are of persons.",
         tests_in(
             "tests/privacy/test_persons.py",
-            "test_the_unit_says_what_is_drawn_and_what_is_stated",
+            "TestLedger",
         ),
     ),
     fault(

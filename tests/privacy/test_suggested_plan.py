@@ -42,6 +42,8 @@ class TestSpendsTheBudget:
         plan = suggest_plan(budget=budget(math.inf), num_examples=300, most_per_person=4).plan
         assert plan.unit == "person" and plan.num_examples == 300
         assert plan.noise_multiplier == 0 and not plan.guarantee_holds
+        sizes = dict(num_examples=300, most_per_person=4, unit="row")
+        assert suggest_plan(budget=budget(math.inf), **sizes).plan.stated_per_person == 4
 
 
 class TestLength:
