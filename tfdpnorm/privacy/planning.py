@@ -94,27 +94,7 @@ def make_plan(
         )
         print(plan.noise_multiplier, plan.epsilon_after(500))
     """
-    if (budget is None) == (noise_multiplier is None):
-        got = "neither" if budget is None else "both"
-        raise ValueError(
-            f"Expected exactly one of budget and noise_multiplier, got {got}. Give "
-            "budget=PrivacyBudget(epsilon=..., delta=...) to have the noise calibrated, or "
-            "noise_multiplier=... with delta=... to choose it."
-        )
-    if budget is not None:
-        arguments.instance(
-            "budget", budget, PrivacyBudget, remedy="Write PrivacyBudget(epsilon=..., delta=...)."
-        )
-    if budget is not None and delta is not None:
-        raise ValueError(
-            f"Expected no delta in addition to a budget, got delta={delta!r} and {budget!r}. "
-            "Remove delta; the budget's is used."
-        )
-    if budget is None and delta is None:
-        raise ValueError(
-            f"Expected delta with noise_multiplier={noise_multiplier!r}, got None. "
-            "Give a delta of at most 0.1 / num_examples."
-        )
+    _check_amount(budget, noise_multiplier, delta)
     if (steps is None) == (epochs is None):
         got = "neither" if steps is None else "both"
         raise ValueError(f"Expected exactly one of steps and epochs, got {got}. Give one of them.")
@@ -161,6 +141,31 @@ def make_plan(
             stacklevel=2,
         )
     return plan
+
+
+def _check_amount(budget, noise_multiplier, delta):
+    """Rejects all but a budget, or a noise multiplier with its delta."""
+    if (budget is None) == (noise_multiplier is None):
+        got = "neither" if budget is None else "both"
+        raise ValueError(
+            f"Expected exactly one of budget and noise_multiplier, got {got}. Give "
+            "budget=PrivacyBudget(epsilon=..., delta=...) to have the noise calibrated, or "
+            "noise_multiplier=... with delta=... to choose it."
+        )
+    if budget is None:
+        if delta is None:
+            raise ValueError(
+                f"Expected delta with noise_multiplier={noise_multiplier!r}, got None. "
+                "Give a delta of at most 0.1 / num_examples."
+            )
+        return
+    remedy = "Write PrivacyBudget(epsilon=..., delta=...)."
+    arguments.instance("budget", budget, PrivacyBudget, remedy=remedy)
+    if delta is not None:
+        raise ValueError(
+            f"Expected no delta in addition to a budget, got delta={delta!r} and {budget!r}. "
+            "Remove delta; the budget's is used."
+        )
 
 
 def _phases(after):
