@@ -291,7 +291,13 @@ def reopen_ledger(
 
 
 def read_ledger(path: str | os.PathLike) -> PrivacyLedger:
-    """Reads a ledger file, for reports; nothing can be recorded in the `PrivacyLedger`.
+    """Reads a ledger file, for reports; nothing can be recorded in the result.
+
+    Args:
+        path: A file that `create_ledger` made.
+
+    Returns:
+        A `PrivacyLedger`.
 
     Raises:
         LedgerCorruptError: if the file is not what was written.
