@@ -50,7 +50,7 @@ def by_lemma(epsilon_of_delta, rows, delta):
     return best
 
 
-@pytest.mark.parametrize("rows", [2, 3, 5])
+@pytest.mark.parametrize("rows", [2, 5])
 def test_the_lemma_for_groups(rows):
     rdp = 140 * rdp_of_update(RATE, 1.03)
     found = epsilon_at(of_group(of_rdp(rdp), rows), 1e-5)
