@@ -120,10 +120,15 @@ MUTANTS = (
         'return self.most_per_person if self.unit == "person" else None',
         "return self.most_per_person",
         "A plan that protects rows is taken for one whose batches are of persons.",
-        tests_in(
-            "tests/privacy/test_persons.py",
-            "TestLedger",
-        ),
+        tests_in("tests/privacy/test_persons.py", "TestLedger"),
+    ),
+    fault(
+        "sampled-persons-with-several-shares",
+        "tfdpnorm/privacy/command_of_settings.py",
+        'if rows is None or _unit(flags) == "person":',
+        "if rows is None:",
+        "Where persons are sampled, a second figure is printed that is of no one.",
+        tests_in("tests/privacy/test_command.py", "test_epsilon_for_persons"),
     ),
     fault(
         "persons-of-batches-without-persons",

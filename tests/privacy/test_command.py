@@ -87,8 +87,9 @@ def test_epsilon_for_persons(capsys, noise, least):
     assert least <= person and (person <= 2.1 or noise == 0)
     assert f"for persons epsilon = {ceil_text(person)}" in run(capsys, *arguments)[0]
     assert "person" not in run(capsys, *arguments[:2])[0]
-    *_, last = run(capsys, *arguments[:3])
-    assert (noise == 0) or "add or remove one person" in last
+    first, last = run(capsys, *arguments[:3])  # persons are sampled: the figure is theirs
+    assert "for persons" not in first
+    assert noise == 0 or "add or remove one person" in last
 
 
 @pytest.mark.parametrize(
