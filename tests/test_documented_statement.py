@@ -12,8 +12,8 @@ from tests.each import each
 from tests.statements import of_any_run, summary
 from tfdpnorm.privacy import epsilons, privacy_statement, profiles, read_ledger
 from tfdpnorm.privacy.accountants import RDP_ORDERS, rdp_to_epsilon
-from tfdpnorm.privacy.composition import composed_profile
 from tfdpnorm.privacy.mixtures import added, composed_losses, removed
+from tfdpnorm.privacy.profiles import composed_profile
 from tfdpnorm.privacy.rounding import ceil_text
 
 DOCS = pathlib.Path(__file__).parents[1] / "docs"

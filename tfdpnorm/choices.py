@@ -5,6 +5,9 @@ Imports nothing, so that programs can list them, and reject others, without load
 
 ACCOUNTANTS = ("rdp", "pld")
 
+# Units of privacy (`tfdpnorm.make_plan`).
+UNITS = ("row", "person")
+
 # Gradient engines (`tfdpnorm.gradients.engines.registry`), the fastest first.
 ENGINES = ("book_keeping", "per_example", "tfp_vectorized", "tfp_model")
 

@@ -166,7 +166,7 @@ def broken(contribution, clip=CLIP, **plan):
 
     return types.SimpleNamespace(
         model=types.SimpleNamespace(trainable_variables=[]),
-        plan=types.SimpleNamespace(l2_norm_clip=clip, most_per_person=None, **plan),
+        plan=types.SimpleNamespace(l2_norm_clip=clip, drawn_per_person=None, **plan),
         physical_batch_size=None,
         clipped_sum=clipped_sum,
     )

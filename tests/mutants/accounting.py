@@ -3,9 +3,7 @@
 from tests.mutants.mutant import Mutant, fault, tests_in
 
 _ACCOUNTANTS = "tfdpnorm/privacy/accountants.py"
-_COMPOSITION = "tfdpnorm/privacy/composition.py"
 _COMPARISON = "trainers/ermis/comparison.py"
-_CURVE = "tfdpnorm/privacy/epsilon_curve.py"
 _MIXTURES = "tfdpnorm/privacy/mixtures.py"
 _PROFILES = "tfdpnorm/privacy/profiles.py"
 _PROFILE_TESTS = ("tests/privacy/test_profiles.py",)
@@ -83,7 +81,7 @@ MUTANTS = (
     ),
     fault(
         "persons-who-are-added-only",
-        _COMPOSITION,
+        _PROFILES,
         "for pair in (removed, added)",
         "for pair in (added, added)",
         "What an attacker learns from a person's presence is not looked at.",
@@ -171,7 +169,7 @@ MUTANTS = (
     ),
     fault(
         "person-with-one-more",
-        "tfdpnorm/privacy/persons.py",
+        "tfdpnorm/data/persons.py",
         ".max() > most:",
         ".max() > most + 1:",
         "A person with more examples than the statement says is let through.",
@@ -282,26 +280,45 @@ MUTANTS = (
         tests_in("tests/privacy/test_accountants.py", "test_event_of_sampled_lots"),
     ),
     fault(
+        "deltas-by-kl-alone-too-small",
+        _ACCOUNTANTS,
+        "return 0.5 * (math.log1p(-left) if left < 1 else math.log(divergence))",
+        "return math.log1p(-left) if left < 1 else math.log(divergence)",
+        "Pinsker's bound without its root: small divergences allow attackers less than they do.",
+        tests_in(
+            "tests/privacy/test_accountants.py",
+            "test_deltas_of_renyi_bounds_are_those_of_dp_accounting",
+        ),
+    ),
+    fault(
+        "pld-for-searches",
+        _ACCOUNTANTS,
+        "    noise_by_rdp = 0.93\n",
+        "    noise_by_rdp = 0.93\n    knows_searches = True\n",
+        "A trial is planned by an accountant that does not know what a choice costs.",
+        tests_in("tests/privacy/test_search.py", "test_runs_that_are_no_trials_of_it"),
+    ),
+    fault(
         "pld-of-the-grid-point-before",
-        _CURVE,
-        "self._grid[np.searchsorted(self._grid, updates)]",
-        "self._grid[max(0, np.searchsorted(self._grid, updates) - 1)]",
+        _ACCOUNTANTS,
+        "grid[np.searchsorted(grid, updates)]",
+        "grid[max(0, np.searchsorted(grid, updates) - 1)]",
         "Up to 15 % of the updates are not counted.",
         _CURVE_TESTS,
     ),
     fault(
         "rdp-curve-one-update-less",
-        _CURVE,
-        "rdp = updates * rdp_of_update",
-        "rdp = (updates - 1) * rdp_of_update",
+        _ACCOUNTANTS,
+        "count * rdp_of_update(rate, noise)",
+        "(count - 1) * rdp_of_update(rate, noise)",
         "The last update costs nothing.",
         _CURVE_TESTS,
     ),
     fault(
         "answers-about-training-examples-free",
-        _COMPOSITION,
-        ", updates), *queries]",
-        ", updates)]",
+        _PLAN,
+        "[own, *also, *self",
+        "[own, *self",
         "Noisy answers about training examples do not count.",
         ("tests/privacy/test_ledger_queries.py",),
     ),
@@ -336,15 +353,15 @@ MUTANTS = (
     fault(
         "other-sampling-guaranteed",
         _PLAN,
-        'if values["sampling"] != "poisson":',
-        'if values["sampling"] == "fixed_size":',
+        'if self.sampling != "poisson":',
+        'if self.sampling == "fixed_size":',
         "Shuffled lots are accounted as Poisson-sampled ones.",
         _PLAN_TESTS,
     ),
     fault(
         "no-noise-guaranteed",
         _PLAN,
-        'own = [NO_NOISE] if values["noise_multiplier"] == 0 else []',
+        "own = [NO_NOISE] if self.noise_multiplier == 0 else []",
         "own = []",
         "A run without noise does not say why it has no guarantee.",
         _PLAN_TESTS,
@@ -375,9 +392,9 @@ MUTANTS = (
     ),
     fault(
         "earlier-phases-free",
-        _COMPOSITION,
-        "queries = [*queries, *plan.earlier_mechanisms]",
-        "queries = [*queries]",
+        _PLAN,
+        "*also, *self.earlier_mechanisms]",
+        "*also]",
         "A second phase costs as if there had been no first one.",
         tests_in(_PHASES, "test_epsilon_is_that_of_the_composition"),
     ),

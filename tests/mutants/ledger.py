@@ -54,7 +54,7 @@ MUTANTS = (
             ),
         ),
         "A run that was ended makes further updates.",
-        ("tests/privacy/test_ledger_resume.py",),
+        ("tests/privacy/test_ledger.py",),
     ),
     fault(
         "void-forgotten",
@@ -67,8 +67,8 @@ MUTANTS = (
     fault(
         "held-run-costs-what-it-made",
         _SPENDING,
-        "plan.steps if whole_plan else state.updates, asked",
-        "state.updates, asked",
+        "updates = plan.steps if whole_plan else state.updates\n    return",
+        "updates = state.updates\n    return",
         "A run that stopped by its results states the epsilon of its updates alone.",
         ("tests/privacy/test_ledger.py",),
     ),

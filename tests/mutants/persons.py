@@ -115,9 +115,25 @@ MUTANTS = (
         (_refusals,),
     ),
     fault(
+        "persons-drawn-where-rows-are",
+        "tfdpnorm/privacy/plan.py",
+        'return self.most_per_person if self.unit == "person" else None',
+        "return self.most_per_person",
+        "A plan that protects rows is taken for one whose batches are of persons.",
+        tests_in("tests/privacy/test_persons.py", "TestLedger"),
+    ),
+    fault(
+        "sampled-persons-with-several-shares",
+        "tfdpnorm/privacy/command_of_settings.py",
+        'if rows is None or _unit(flags) == "person":',
+        "if rows is None:",
+        "Where persons are sampled, a second figure is printed that is of no one.",
+        tests_in("tests/privacy/test_command.py", "test_epsilon_for_persons"),
+    ),
+    fault(
         "persons-of-batches-without-persons",
         "tfdpnorm/training/checks/data.py",
-        "    if plan.most_per_person is not None:\n        raise PrivacyError(\n"
+        "    if plan.drawn_per_person is not None:\n        raise PrivacyError(\n"
         '            f"A plan with',
         '    if False:\n        raise ValueError(\n            f"A plan with',
         "Each row of a batch is taken for a person.",
@@ -150,7 +166,7 @@ MUTANTS = (
     fault(
         "more-rows-of-a-person-than-stated",
         "trainers/runs/data.py",
-        "    if train.persons is not None and spec.most_rows_per_person is not None:\n",
+        "    if train.persons is not None and spec.stated_per_person is not None:\n",
         "    if False:\n",
         "Epsilon is stated for persons with k rows, and some have more.",
         tests_in(

@@ -6,7 +6,7 @@ _STATE = "tfdpnorm/privacy/state.py"
 _SPENDING = "tfdpnorm/privacy/epsilons.py"
 _FOLDER = "tfdpnorm/training/resume/run_folder.py"
 _CHECKPOINTING = "tfdpnorm/training/resume/resumption.py"
-_RESUMED = ("tests/privacy/test_ledger_resume.py",)
+_RESUMED = ("tests/privacy/test_ledger.py",)
 _FOLDER_TESTS = "tests/training/resume/test_run_folder.py"
 _COPY_TESTS = "tests/training/resume/test_copies.py"
 
@@ -22,8 +22,8 @@ MUTANTS = (
     fault(
         "position-charged",
         _SPENDING,
-        "plan.steps if whole_plan else state.updates, asked",
-        "plan.steps if whole_plan else state.position, asked",
+        "updates = plan.steps if whole_plan else state.updates\n    return",
+        "updates = plan.steps if whole_plan else state.position\n    return",
         "Epsilon is that of the updates in the weights, and not of those that were released.",
         _RESUMED,
     ),

@@ -168,8 +168,8 @@ MUTANTS = (
     fault(
         "private-scores-for-persons",
         _TUNER,
-        "is not None and not validation_is_public:",
-        "is not None and False:",
+        '"person" and not validation_is_public:',
+        '"person" and False:',
         "The noise of a score hides one row of a person who has many.",
         tests_in(
             "tests/tuning/test_real_trials.py",

@@ -149,7 +149,7 @@ MUTANTS = (
     ),
     fault(
         "attacks-on-an-example-for-persons",
-        "tfdpnorm/privacy/figures.py",
+        "tfdpnorm/privacy/facts.py",
         "epsilons.profile(self._state, self._rows)",
         "epsilons.profile(self._state)",
         "The true-positive rates for a person are those for one example.",
@@ -157,7 +157,7 @@ MUTANTS = (
     ),
     fault(
         "attacks-of-the-accountants-delta",
-        "tfdpnorm/privacy/figures.py",
+        "tfdpnorm/privacy/facts.py",
         "return profiles.plus(found, self.added_in_all)",
         "return found",
         "Figures for attackers leave out what is added to delta.",

@@ -1,6 +1,6 @@
 """A plan, and ledgers with entries of every kind, for the tests of ledger files."""
 
-from tfdpnorm.privacy import make_plan
+from tfdpnorm.privacy import PrivacyLedger, make_plan
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import Answer, Declaration, Query, Resume, Updates
 
@@ -14,6 +14,14 @@ SETTINGS = {
 }
 PLAN = make_plan(**SETTINGS)
 RUN_SETTINGS = {"engine": "bk", "depth": 16, "noise_generator": "openssl", "seed": None, "w": 0.1}
+
+
+def ledger_after(*blocks, plan=PLAN):
+    """A ledger in memory of a process that announced updates in blocks of these sizes."""
+    ledger = PrivacyLedger(plan)
+    for count in blocks:
+        ledger.record(Updates(count))
+    return ledger
 
 
 def announced(ledger, updates):

@@ -5,10 +5,12 @@ import math
 import dp_accounting
 import numpy as np
 import pytest
+from dp_accounting.rdp.rdp_privacy_accountant import compute_delta
 from scipy import optimize, stats
 
+from tests.each import each
 from tfdpnorm.privacy import ACCOUNTANTS, RDP_ORDERS, accountants, dp_sgd_event, epsilon_of
-from tfdpnorm.privacy.accountants import pld_interval, rdp_of
+from tfdpnorm.privacy.accountants import pld_interval, rdp_of, rdp_to_deltas
 
 
 def gaussian_delta(epsilon, sigma):
@@ -110,6 +112,15 @@ def test_full_batches_by_rdp_are_the_formulas(noise, delta):
     a = np.array(RDP_ORDERS)
     converted = 10 * a / (2 * noise**2) + np.log1p(-1 / a) - np.log(delta * a) / (a - 1)
     assert epsilon(1, noise, 10, delta=delta) == pytest.approx(max(0, converted.min()), rel=1e-9)
+
+
+@each("rdp", [0.0, 1e-3, 0.4, 30.0, math.inf])
+def test_deltas_of_renyi_bounds_are_those_of_dp_accounting(rdp):
+    epsilons = [0.0, 1e-4, 0.7, 3.0, 60.0, 699.0]
+    bounds = rdp * np.sqrt(RDP_ORDERS) if rdp else np.zeros(len(RDP_ORDERS))
+    theirs = [compute_delta(RDP_ORDERS, bounds, epsilon)[0] for epsilon in epsilons]
+    assert list(rdp_to_deltas(bounds, epsilons)) == theirs
+    assert not np.any(rdp_to_deltas(1e-20 * np.ones(len(RDP_ORDERS)), [0.0]) < 1e-11)
 
 
 @pytest.mark.parametrize("noise, rate", [(0.6, 0.001), (1.0, 0.03)])

@@ -39,7 +39,7 @@ def test_the_command_loads_no_tensorflow():
         "heavy = [n for n in ('tensorflow', 'keras', 'tensorflow_privacy') if n in sys.modules]\n"
         "sys.exit(f'loaded {heavy}' if heavy else 0)\n"
     )
-    arguments = [*SIZES, "--epochs=40", "--epsilon=1", "--accountant=both", "--json"]
+    arguments = [*SIZES, "--steps=9", "--noise_multiplier=2", "--accountant=both", "--json"]
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60
     )
@@ -80,13 +80,16 @@ def test_noise_from_epsilon(capsys):
 
 @pytest.mark.parametrize("noise, least", [(2.684, 1.9), (0, math.inf)])
 def test_epsilon_for_persons(capsys, noise, least):
-    arguments = ["--steps=4000", f"--noise_multiplier={noise}", "--most_rows_per_person=2"]
+    arguments = ["--steps=4000", f"--noise_multiplier={noise}", "--most_per_person=2", "--unit=row"]
     (line,) = run(capsys, *arguments, "--json")
     record = json.loads(line)
     person = float(record["person_epsilon"])
     assert least <= person and (person <= 2.1 or noise == 0)
     assert f"for persons epsilon = {ceil_text(person)}" in run(capsys, *arguments)[0]
     assert "person" not in run(capsys, *arguments[:2])[0]
+    first, last = run(capsys, *arguments[:3])  # persons are sampled: the figure is theirs
+    assert "for persons" not in first
+    assert noise == 0 or "add or remove one person" in last
 
 
 @pytest.mark.parametrize(
@@ -134,26 +137,20 @@ def test_a_large_delta_warns_on_standard_error(capsys, sizes, delta, bound):
         ([*SIZES, "--steps=5", "--epochs=1", "--epsilon=1"], "not allowed with"),
         ([*SIZES, "--steps=0", "--epsilon=1"], "--steps"),
         ([*SIZES, "--epochs=nan", "--epsilon=1"], "--epochs"),
-        ([*SIZES, "--epochs=inf", "--epsilon=1"], "--epochs"),
         ([*SIZES, "--steps=5", "--epsilon=nan"], "epsilon"),
-        ([*SIZES, "--steps=5", "--epsilon=0"], "epsilon"),
         ([*SIZES, "--steps=5", "--epsilon=x"], "--epsilon"),
         ([*SIZES, "--steps=5", "--noise_multiplier=-1"], "noise_multiplier"),
-        ([*SIZES, "--steps=5", "--noise_multiplier=inf"], "noise_multiplier"),
         ([*SIZES, "--steps=5", "--epsilon=1", "--accountant=moments"], "moments"),
         ([*SIZES[:2], "--delta=1", "--steps=5", "--epsilon=1"], "--delta"),
         ([*SIZES[:2], "--steps=5", "--epsilon=1"], "--delta"),
         ([*SIZES, "--sampling_rate=0.1", "--steps=5", "--epsilon=1"], "not allowed with"),
         (["--sampling_rate=0", "--delta=1e-5", "--steps=5", "--epsilon=1"], "--sampling_rate"),
-        (["--sampling_rate=nan", "--delta=1e-5", "--epochs=5", "--epsilon=1"], "--sampling_rate"),
         (["--expected_batch_size=6", "--delta=1e-5", "--steps=5", "--epsilon=1"], "--num_examples"),
         (["--num_examples=5", *SIZES[1:], "--steps=5", "--epsilon=1"], "600 and 5"),
         (["--num_examples=0", *SIZES[1:], "--steps=5", "--epsilon=1"], "--num_examples"),
         ([*SIZES, "--steps=5", "--eps=1"], "--eps"),
-        ([*SIZES, "--steps=5", "--epsilon=1", "--most_rows_per_person=0"], "number >= 1"),
-        ([*SIZES, "--steps=4000", "--epsilon=0.0005"], "closest it has"),
+        ([*SIZES, "--steps=5", "--epsilon=1", "--most_per_person=0"], "number >= 1"),
         ([*SIZES, "--steps=5", "--noise_multiplier=1e-170"], "noise multiplier between 1e-3 and"),
-        ([*SIZES, "--steps=5", "--noise_multiplier=1e300"], "noise multiplier between 1e-3 and"),
     ],
 )
 def test_errors_are_one_line_and_exit_with_2(capsys, arguments, part):
@@ -262,21 +259,6 @@ def test_a_ledger_as_json(capsys, ledger):
         expected |= {"torn": False, "guarantee_holds": True, "delta": 1e-5, "lost_updates": 5}
         expected |= {"settings": {"noise_generator": "openssl"}, "lines": 33}
         assert {key: record[key] for key in expected} == expected
-
-
-def test_a_ledger_whose_delta_is_too_small_for_pld(capsys, tmp_path):
-    plan = make_plan(
-        num_examples=1000,
-        expected_batch_size=10,
-        steps=1000,
-        l2_norm_clip=1.0,
-        noise_multiplier=1.0,
-        delta=1.1e-18,
-    )
-    ledger = create_ledger(tmp_path / "ledger.jsonl", plan)
-    ledger.record(Updates(1000))
-    first, second, *_ = of_ledger(capsys, ledger, "--accountant=both")
-    assert first.startswith("rdp: epsilon = ") and second.startswith("pld: no value. ")
 
 
 def test_a_torn_ledger(capsys, ledger):

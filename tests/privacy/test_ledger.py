@@ -6,33 +6,20 @@ import math
 import numpy as np
 import pytest
 
-from tfdpnorm.privacy import BudgetExhaustedError, PrivacyLedger, epsilon_of, make_plan
-from tfdpnorm.privacy.caveats import caveat
-from tfdpnorm.privacy.entries import Answer, Query, Resume, Updates
-
-PLAN = make_plan(
-    num_examples=1000,
-    expected_batch_size=50,
-    steps=100,
-    l2_norm_clip=1.0,
-    noise_multiplier=2.0,
-    delta=1e-5,
+from tests.each import each
+from tests.privacy.ledger_doubles import PLAN, ledger_after
+from tfdpnorm.privacy import (
+    BudgetExhaustedError,
+    PrivacyLedger,
+    dp_sgd_event,
+    epsilon_of,
 )
-
-
-def test_updates_add_up():
-    ledger = PrivacyLedger(PLAN)
-    assert (ledger.updates, ledger.state.remaining_updates, ledger.epsilon()) == (0, 100, 0)
-    ledger.record(Updates())
-    ledger.record(Updates(39))
-    assert (ledger.updates, ledger.state.remaining_updates) == (40, 60)
-    assert ledger.epsilon() == ledger.claimed_epsilon() == PLAN.epsilon_after(40) > 0
-    assert ledger.guarantee_holds and ledger.plan is PLAN
+from tfdpnorm.privacy.caveats import caveat
+from tfdpnorm.privacy.entries import Answer, Finish, Query, Resume, Updates
 
 
 def test_the_plan_is_the_limit():
-    ledger = PrivacyLedger(PLAN)
-    ledger.record(Updates(99))
+    ledger = ledger_after(99)
     with pytest.raises(BudgetExhaustedError, match=r"at most 1 more .*got 2: 99 of the 100"):
         ledger.record(Updates(2))
     assert ledger.updates == 99
@@ -42,13 +29,40 @@ def test_the_plan_is_the_limit():
     assert (ledger.updates, ledger.state.remaining_updates) == (100, 0)
 
 
-@pytest.mark.parametrize("count", [0, -1, 1.5, math.nan, math.inf, "1", None, True])
-def test_updates_cannot_be_taken_back(count):
-    ledger = PrivacyLedger(PLAN)
-    ledger.record(Updates(5))
-    with pytest.raises(ValueError, match="Expected count to be a whole number >= 1"):
-        ledger.record(Updates(count))
-    assert ledger.updates == 5
+@each("entry", [Updates, Resume])
+@each("value", [-1, 1.5, math.nan, "1", None, True])
+def test_updates_and_positions_are_whole_numbers(entry, value):
+    with pytest.raises(ValueError, match="Expected (count|position) to be a whole number"):
+        entry(value)
+
+
+def test_lost_updates_stay_spent():
+    ledger = ledger_after(*[1] * 10)
+    ledger.record(Resume(6))
+    state = ledger.state
+    assert (state.updates, state.position, state.lost_updates, state.resumes) == (10, 6, 4, 1)
+    assert state.remaining_updates == 90 and ledger.epsilon() == PLAN.epsilon_after(10)
+    ledger.record(Updates(90))
+    assert (ledger.state.position, ledger.state.lost_updates) == (96, 4)
+    assert ledger.epsilon() == ledger.epsilon(whole_plan=True) == PLAN.epsilon_after(100)
+    with pytest.raises(BudgetExhaustedError, match="at most 0 more.*100 planned.*4 of th"):
+        ledger.record(Updates())
+    ledger.record(Resume(0))
+    with pytest.raises(BudgetExhaustedError, match="at most 0 more"):
+        ledger.record(Updates())
+    with pytest.raises(ValueError, match="Expected position to be at most 100"):
+        ledger.record(Resume(101))
+    assert ledger.state.resumes == 2 and ledger.updates == 100
+
+
+def test_a_run_that_was_ended_makes_no_update():
+    ledger = ledger_after(4)
+    ledger.record(Finish())
+    for _ in range(2):
+        assert ledger.state.is_finished and ledger.state.remaining_updates == 0
+        with pytest.raises(BudgetExhaustedError, match="ended after 4"):
+            ledger.record(Updates())
+        ledger.record(Resume(2))  # for its weights
 
 
 def test_a_reason_found_at_run_time_voids_the_guarantee_for_good():
@@ -133,17 +147,10 @@ def test_the_same_sentence_is_written_once():
     assert ledger.state.sentences("held_to_plan") == ("results decide",)
 
 
-@pytest.mark.parametrize(
-    "code, remedy",
-    [
-        ("not_covered", "Say in words what is not covered"),
-        ("established", "Say in words what is known"),
-        ("held_to_plan", "Say in words why the full plan is charged"),
-    ],
-)
-@pytest.mark.parametrize("sentence", ["", "  ", None, 3])
-def test_sentences_are_checked(code, remedy, sentence):
-    with pytest.raises(ValueError, match=f"to be a sentence, got .*{remedy}"):
+@each("code", ["not_covered", "established", "held_to_plan"])
+@each("sentence", ["", "  ", None, 3])
+def test_sentences_are_checked(code, sentence):
+    with pytest.raises(ValueError, match="Expected sentence to be a sentence"):
         caveat(code, sentence=sentence)
 
 
@@ -165,7 +172,9 @@ def test_a_run_whose_end_looks_at_results_costs_the_whole_plan(accountant):
 def test_epsilon_by_the_other_accountant():
     ledger = PrivacyLedger(PLAN)
     ledger.record(Updates(100))
-    exact = epsilon_of(PLAN.event(100), PLAN.delta, "pld")
+    exact = epsilon_of(
+        dp_sgd_event(PLAN.sampling_rate, PLAN.noise_multiplier, 100), PLAN.delta, "pld"
+    )
     assert ledger.epsilon("pld") == exact < ledger.epsilon("rdp") == ledger.epsilon()
     with pytest.raises(ValueError, match="Expected accountant to be one of"):
         ledger.epsilon("moments")

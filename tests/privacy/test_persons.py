@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 from tests.each import each
+from tfdpnorm.data.persons import check_rows_per_person
 from tfdpnorm.privacy import PrivacyLedger, make_plan
 from tfdpnorm.privacy.accountants import rdp_of_update, rdp_to_epsilon
 from tfdpnorm.privacy.caveats import caveat
-from tfdpnorm.privacy.composition import composed_profile
 from tfdpnorm.privacy.entries import Finish, Query, Resume, Search, Updates
-from tfdpnorm.privacy.figures import Figures
-from tfdpnorm.privacy.persons import check_rows_per_person
-from tfdpnorm.privacy.profiles import epsilon_at, of_group, of_rdp
+from tfdpnorm.privacy.facts import Figures
+from tfdpnorm.privacy.profiles import composed_profile, epsilon_at, of_group, of_rdp
 from tfdpnorm.privacy.search import SearchPlan
 
 SETTINGS = {
@@ -28,8 +27,9 @@ RATE = 64 / 1797
 
 
 def ledger_of(rows=3, updates=140, **changes):
-    settings = {} if rows is None else {"most_rows_per_person": rows}
-    ledger = PrivacyLedger(make_plan(**{**SETTINGS, **changes}), settings)
+    ledger = PrivacyLedger(
+        make_plan(**{**SETTINGS, "most_per_person": rows, "unit": "row", **changes})
+    )
     if updates:
         ledger.record(Updates(updates))
     return ledger
@@ -50,7 +50,7 @@ def by_lemma(epsilon_of_delta, rows, delta):
     return best
 
 
-@pytest.mark.parametrize("rows", [2, 3, 5])
+@pytest.mark.parametrize("rows", [2, 5])
 def test_the_lemma_for_groups(rows):
     rdp = 140 * rdp_of_update(RATE, 1.03)
     found = epsilon_at(of_group(of_rdp(rdp), rows), 1e-5)
@@ -72,7 +72,7 @@ def test_figures():
 def test_the_smaller_one_is_stated(monkeypatch):
     parts = ((RATE, 1.03, 140),)
     tight = mixture(parts, 3)
-    monkeypatch.setattr("tfdpnorm.privacy.composition._profile_of_losses", lambda *_: 1 / 0)
+    monkeypatch.setattr("tfdpnorm.privacy.profiles._profile_of_losses", lambda *_: 1 / 0)
     loose = epsilon_at(composed_profile.__wrapped__(parts, 1e-5, 3), 1e-5)
     assert loose == pytest.approx(
         epsilon_at(of_group(of_rdp(140 * rdp_of_update(RATE, 1.03)), 3), 1e-5)
@@ -103,17 +103,15 @@ class TestLedger:
         assert ledger.person_epsilon() == mixture([trained, (1.0, 20.0, 1)], 3)
         assert ledger.person_epsilon(whole_plan=True) == mixture([trained, (1.0, 20.0, 4)], 3)
 
-    def test_earlier_phases_count_with_their_own_noise(self):
+    @pytest.mark.parametrize("rows", [1, 2])
+    def test_earlier_phases_count_with_their_own_noise(self, rows):
         first = ledger_of(updates=50)
         first.record(Query("accuracy", 30.0, 500))
         first.record(Finish())
-        plan = make_plan(
-            **{**SETTINGS, "noise_multiplier": 2.0, "expected_batch_size": 128}, after=first
-        )
-        second = PrivacyLedger(plan, {"most_rows_per_person": 2})
-        second.record(Updates(30))
+        changes = {"noise_multiplier": 2.0, "expected_batch_size": 128, "after": first}
+        second = ledger_of(rows, updates=30, **changes)
         parts = [(128 / 1797, 2.0, 30), (RATE, 1.03, 50), (1.0, 30.0, 1)]
-        assert second.person_epsilon() == mixture(parts, 2)
+        assert second.person_epsilon() == mixture(parts, rows)
 
     @pytest.mark.parametrize("shape", [None, 1.0, math.inf])
     def test_a_search_is_by_the_lemma(self, shape):
@@ -139,27 +137,32 @@ class TestLedger:
         assert ledger.person_epsilon() == mixture([trained, (1.0, 20.0, 1)], 1)
         assert Figures(ledger, 1).mu > Figures(ledger).mu
 
-    def test_one_example_each_after_an_earlier_phase(self):
-        first = ledger_of(rows=1, updates=50)
-        first.record(Query("accuracy", 30.0, 500, True, queries_planned=1))
-        first.record(Finish())
-        settings = {**SETTINGS, "noise_multiplier": 2.0, "expected_batch_size": 128}
-        second = PrivacyLedger(make_plan(**settings, after=first), {"most_rows_per_person": 1})
-        second.record(Updates(30))
-        parts = [(128 / 1797, 2.0, 30), (RATE, 1.03, 50), (1.0, 30.0, 1)]
-        assert second.person_epsilon() == mixture(parts, 1)
+    @each("most", [0, 2.5, "3", True])
+    def test_bad_numbers(self, most):
+        with pytest.raises(ValueError, match="most_per_person"):
+            make_plan(**SETTINGS, most_per_person=most)
 
-    @each("settings", [{"most_rows_per_person": n} for n in (0, 2.5, "3", True)])
-    def test_bad_numbers(self, settings):
-        with pytest.raises(ValueError, match="Expected most_rows_per_person to be an integer >= 1"):
-            PrivacyLedger(make_plan(**SETTINGS), settings)
+    def test_the_unit_says_what_is_drawn_and_what_is_stated(self):
+        found = [
+            (plan.unit, plan.drawn_per_person, plan.stated_per_person)
+            for plan in (
+                make_plan(**SETTINGS),
+                make_plan(**SETTINGS, most_per_person=2),
+                make_plan(**SETTINGS, most_per_person=2, unit="row"),
+            )
+        ]
+        assert found == [("row", None, None), ("person", 2, None), ("row", None, 2)]
+        for wrong in ({"unit": "person"}, {"unit": "patient", "most_per_person": 2}):
+            with pytest.raises(ValueError, match="unit"):
+                make_plan(**SETTINGS, **wrong)
 
-    def test_persons_that_are_sampled_need_no_number(self):
-        assert PrivacyLedger(make_plan(**SETTINGS)).unit == "row"
-        plan = make_plan(**SETTINGS, most_per_person=2)
-        assert PrivacyLedger(plan).unit == "person"
-        with pytest.raises(ValueError, match="where persons are sampled"):
-            PrivacyLedger(plan, {"most_rows_per_person": 3})
+    def test_there_is_no_epsilon_of_persons_without_their_rows(self):
+        with pytest.raises(ValueError, match="most_per_person"):
+            ledger_of(rows=None).person_epsilon()
+
+    def test_the_settings_of_an_older_ledger_are_not_misread(self):
+        with pytest.raises(ValueError, match="most_rows_per_person"):
+            PrivacyLedger(make_plan(**SETTINGS), {"most_rows_per_person": 3})
 
 
 class TestOwners:
@@ -169,7 +172,7 @@ class TestOwners:
 
     @each("owners", [[31337, 2, 31337, 31337], ["Meyer, J."] * 3 + ["b"]])
     def test_a_person_with_more_is_not_named_nor_counted(self, owners):
-        with pytest.raises(ValueError, match="Expected at most most_rows_per_person=2") as raised:
+        with pytest.raises(ValueError, match="Expected at most most_per_person=2") as raised:
             check_rows_per_person(owners, 2)
         shown = str(raised.value) + repr(raised.value.__context__) + repr(raised.value.__cause__)
         assert "31337" not in shown and "Meyer" not in shown and "3 " not in shown

@@ -4,10 +4,10 @@ import dataclasses
 import math
 import pickle
 
-import dp_accounting
 import numpy as np
 import pytest
 
+from tests.each import each
 from tfdpnorm.privacy import PrivacyBudget, PrivacyPlan, dp_sgd_event, epsilon_of, make_plan
 
 SIZES = {"num_examples": 60_000, "expected_batch_size": 600, "steps": 4000, "l2_norm_clip": 1.0}
@@ -19,7 +19,6 @@ def test_a_plan_from_noise():
     assert plan.sampling_rate == 0.01
     assert plan.guarantee_holds and plan.no_guarantee_because == ()
     assert plan.epsilon_target is None and plan.sampling == "poisson"
-    assert plan.event(17) == dp_sgd_event(0.01, 2.684, 17)
     assert plan.epsilon_after(0) == 0
     assert plan.epsilon_after(4000) == pytest.approx(1.0, abs=2e-3)
     assert plan.claimed_epsilon_after(4000) == plan.epsilon_after(4000)
@@ -30,7 +29,7 @@ def test_a_plan_from_a_budget(accountant):
     plan = make_plan(**SIZES, budget=PrivacyBudget(1.0, 1e-5), accountant=accountant)
     assert (plan.epsilon_target, plan.delta, plan.accountant) == (1.0, 1e-5, accountant)
     assert 0.999 <= plan.epsilon_after(plan.steps) <= 1.0
-    fresh = epsilon_of(plan.event(plan.steps), plan.delta, accountant)
+    fresh = epsilon_of(dp_sgd_event(0.01, plan.noise_multiplier, 4000), plan.delta, accountant)
     assert plan.epsilon_after(plan.steps) == pytest.approx(fresh, rel=1e-9)
 
 
@@ -59,37 +58,20 @@ def test_delta_comes_from_exactly_one_place():
         make_plan(**SIZES, budget=1.0)
 
 
-@pytest.mark.parametrize(
-    "name, value",
-    [
-        ("num_examples", 0),
-        ("num_examples", 10.5),
-        ("num_examples", math.nan),
-        ("expected_batch_size", 0),
-        ("expected_batch_size", -1),
-        ("expected_batch_size", math.nan),
-        ("expected_batch_size", math.inf),
-        ("steps", 0),
-        ("steps", 1.5),
-        ("steps", math.nan),
-        ("l2_norm_clip", 0),
-        ("l2_norm_clip", -1.0),
-        ("l2_norm_clip", math.nan),
-        ("noise_multiplier", -0.1),
-        ("noise_multiplier", math.nan),
-        ("noise_multiplier", math.inf),
-        ("noise_multiplier", 1e-200),
-        ("noise_multiplier", 1e200),
-        ("delta", 0),
-        ("delta", 1),
-        ("delta", math.nan),
-        ("accountant", "moments"),
-        ("sampling", "Poisson"),
-        ("no_guarantee_because", "a lone string"),
-        ("no_guarantee_because", ("",)),
-        ("no_guarantee_because", (1,)),
-    ],
-)
+BAD = {
+    "num_examples": [0, 10.5, math.nan],
+    "expected_batch_size": [0, -1, math.nan, math.inf],
+    "steps": [0, 1.5, math.nan],
+    "l2_norm_clip": [0, -1.0, math.nan],
+    "noise_multiplier": [-0.1, math.nan, math.inf, 1e-200, 1e200],
+    "delta": [0, 1, math.nan],
+    "accountant": ["moments"],
+    "sampling": ["Poisson"],
+    "no_guarantee_because": ["a lone string", ("",), (1,)],
+}
+
+
+@each("name, value", [(name, value) for name, values in BAD.items() for value in values])
 def test_bad_values_are_rejected(name, value):
     with pytest.raises(ValueError, match=f"Expected {name} .*got"):
         make_plan(**{**SIZES, **NOISE, name: value})
@@ -114,7 +96,6 @@ def test_zero_noise_has_no_guarantee(given):
     plan = make_plan(**{**SIZES, "l2_norm_clip": math.inf}, **given)
     assert plan.no_guarantee_because == ("the noise multiplier is 0",)
     assert plan.epsilon_after(1) == plan.claimed_epsilon_after(1) == math.inf
-    assert plan.event(1) == dp_accounting.NonPrivateDpEvent()
 
 
 def test_reasons_make_every_epsilon_infinite_but_the_claimed_one():
@@ -122,7 +103,6 @@ def test_reasons_make_every_epsilon_infinite_but_the_claimed_one():
     assert plan.no_guarantee_because == ("lot statistics",)
     assert not plan.guarantee_holds
     for updates in (0, 1, 4000):
-        assert plan.event(updates) == dp_accounting.NonPrivateDpEvent()
         assert plan.epsilon_after(updates) == math.inf
     assert plan.claimed_epsilon_after(4000) == pytest.approx(1.0, abs=2e-3)
 
@@ -165,8 +145,7 @@ def test_numpy_numbers_become_plain_ones():
 
 def test_a_fractional_lot_and_a_full_one():
     assert PrivacyPlan(10, 2.5, 1, 1.0, 1.0, 1e-5).sampling_rate == 0.25
-    full = PrivacyPlan(10, 10, 3, 4.0, 1.0, 1e-5)
-    assert full.event(3) == dp_sgd_event(1, 4.0, 3)
+    assert PrivacyPlan(10, 10, 3, 4.0, 1.0, 1e-5).sampling_rate == 1
 
 
 def test_equal_plans_are_equal_whatever_was_computed_from_them():
@@ -174,3 +153,19 @@ def test_equal_plans_are_equal_whatever_was_computed_from_them():
     one.epsilon_after(3)
     assert one == other and hash(one) == hash(other)
     assert pickle.loads(pickle.dumps(one)) == other
+
+
+@each("epsilon", [1e-3, 1, 8.0, math.inf, np.float32(2), np.int64(3)])
+def test_valid_budgets_hold_plain_floats(epsilon):
+    budget = PrivacyBudget(epsilon=epsilon, delta=np.float64(1e-5))
+    assert (budget.epsilon, budget.delta) == (float(epsilon), 1e-5)
+    assert type(budget.epsilon) is float and type(budget.delta) is float
+
+
+@each("epsilon", [0, -1.0, -math.inf, math.nan, "1", None, True, 1j, [1.0]])
+@each("delta", [0, 1, -1e-5, 2.0, math.inf, math.nan, "1e-5", None, False])
+def test_bad_budgets_are_rejected(epsilon, delta):
+    with pytest.raises(ValueError, match=r"Expected epsilon > 0, got "):
+        PrivacyBudget(epsilon=epsilon, delta=1e-5)
+    with pytest.raises(ValueError, match=r"Expected delta strictly between 0 and 1, got "):
+        PrivacyBudget(epsilon=1.0, delta=delta)

@@ -8,8 +8,8 @@ from scipy import stats
 
 from tests.each import each
 from tfdpnorm.privacy.accountants import RDP_ORDERS, rdp_of_update
-from tfdpnorm.privacy.composition import composed_profile
 from tfdpnorm.privacy.profiles import (
+    composed_profile,
     epsilon_at,
     gaussian_mu,
     loss_at,

@@ -19,7 +19,7 @@ from tfdpnorm.privacy import (
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.command import main
 from tfdpnorm.privacy.entries import Query, Updates
-from tfdpnorm.privacy.figures import Figures
+from tfdpnorm.privacy.facts import Figures
 
 SETTINGS = {
     "num_examples": 6000,
@@ -113,13 +113,13 @@ def test_weights_of_unknown_provenance_have_no_confirmed_guarantee():
     assert statement_json(ledger)["guarantee_holds"] is False
 
 
-@each("settings, changes", [({"most_rows_per_person": 2}, {}), (None, {"most_per_person": 4})])
-def test_the_registry_takes_the_entry(settings, changes):
-    ledger = ledger_of(settings=settings, **changes)
+@each("unit", ["row", "person"])
+def test_the_registry_takes_the_entry(unit):
+    ledger = ledger_of(most_per_person=2, unit=unit)
     ledger.record(Declaration("Jane Doe", "jane@example.org", "by hand"))
     found = plain(statement_json(ledger))
     assert departures(found["deployment"], SCHEMA) == []
-    for name, rows in [("guarantee", None)] + ([("person", 2)] if settings else []):
+    for name, rows in [("guarantee", None)] + ([("person", 2)] if unit == "row" else []):
         figures = Figures(ledger, rows)
         assert found[name]["epsilon"] == figures.epsilon
         assert found[name]["gaussian_mu"] == figures.mu

@@ -35,8 +35,7 @@ from tfdpnorm.privacy import (
 )
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import ANSWERS, Finish, Query, Resume, Search, Trial, Updates
-from tfdpnorm.privacy.facts import facts_of
-from tfdpnorm.privacy.figures import Figures
+from tfdpnorm.privacy.facts import Figures, facts_of
 from tfdpnorm.privacy.rounding import ceil_float, ceil_text, delta_text
 from tfdpnorm.privacy.search import SearchPlan
 from tfdpnorm.privacy.software import software
@@ -51,6 +50,7 @@ PLAN = dict(
     noise_multiplier=NOISE,
     delta=1e-5,
 )
+OF_ROWS = {"most_per_person": 3, "unit": "row"}
 GRID = {"noise_generator": "openssl", "noise_grid": "stddev / 32", "sum_rounding": 0.01234}
 PUBLIC = Declaration(
     "Jane  Doe\n",
@@ -105,16 +105,17 @@ LEDGERS = {
         Declaration(search="two runs before"),
         updates=10,
         accountant="pld",
-        settings={"noise_generator": "philox", "most_rows_per_person": 3},
+        settings={"noise_generator": "philox"},
+        **OF_ROWS,
     ),
-    "nothing": lambda: ledger_of(updates=0, settings={"most_rows_per_person": 3}),
+    "nothing": lambda: ledger_of(updates=0, **OF_ROWS),
     "nothing, loaded": lambda: ledger_of(caveat("loaded_before_built"), updates=0),
     "persons": lambda: ledger_of(
         most_per_person=4, statistics_queries=2, statistics_budget_share=0.1, settings=GRID
     ),
-    "one example each": lambda: ledger_of(ANSWER, settings={**GRID, "most_rows_per_person": 1}),
+    "one example each": lambda: ledger_of(ANSWER, settings=GRID, most_per_person=1, unit="row"),
     "many examples each": lambda: ledger_of(
-        expected_batch_size=6000, settings={"most_rows_per_person": 6000}
+        expected_batch_size=6000, most_per_person=6000, unit="row"
     ),
     "resumed": resumed,
     "held to its plan": lambda: ledger_of(
@@ -146,9 +147,9 @@ LEDGERS = {
         search(None, score=9.0, trials=2),
         Query("score", 9.0, 500, queries_planned=1),
         Declaration(settings_used_private_data=True),
-        settings={"most_rows_per_person": 3},
+        **OF_ROWS,
     ),
-    "persons in a search": lambda: ledger_of(search(1.0), settings={"most_rows_per_person": 2}),
+    "persons in a search": lambda: ledger_of(search(1.0), most_per_person=2, unit="row"),
     "void": lambda: ledger_of(
         because("no_guarantee"), because("not_covered", "The vocabulary."), REPLACED
     ),

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tests.each import each
 from tfdpnorm.privacy import PrivacyBudget
 from tfdpnorm.privacy.calibration import calibrate_noise_multiplier
 from tfdpnorm.privacy.command import main
-from tfdpnorm.privacy.suggested_plan import gaussian_mu, suggest_plan
+from tfdpnorm.privacy.suggested_plan import gaussian_mu, length_of, suggest_plan
 
 
 def budget(epsilon=3.0, delta=1e-5):
@@ -18,8 +19,8 @@ def budget(epsilon=3.0, delta=1e-5):
 
 
 class TestGaussianMu:
-    @pytest.mark.parametrize("epsilon", [1e-3, 0.05, 1.0, 8.0, 50.0, 500.0])
-    @pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.1])
+    @each("epsilon", [1e-3, 0.05, 1.0, 8.0, 50.0, 500.0])
+    @each("delta", [1e-12, 1e-5, 0.1])
     def test_its_mechanism_has_just_that_delta(self, epsilon, delta):
         mu = gaussian_mu(epsilon, delta)
         above = stats.norm.cdf(mu / 2 - epsilon / mu)
@@ -28,8 +29,7 @@ class TestGaussianMu:
 
 
 class TestSpendsTheBudget:
-    @pytest.mark.parametrize("num_examples", [20, 60_000])
-    @pytest.mark.parametrize("epsilon", [0.1, 8.0])
+    @pytest.mark.parametrize("num_examples, epsilon", [(20, 0.1), (60_000, 8.0)])
     def test_and_not_more(self, num_examples, epsilon):
         plan = suggest_plan(
             budget=budget(epsilon, 0.1 / num_examples**1.1), num_examples=num_examples
@@ -39,43 +39,37 @@ class TestSpendsTheBudget:
         assert 1 <= plan.expected_batch_size <= num_examples
 
     def test_plans_for_persons_count_persons(self):
-        plan = suggest_plan(budget=budget(), num_examples=300, most_per_person=4).plan
+        plan = suggest_plan(budget=budget(math.inf), num_examples=300, most_per_person=4).plan
         assert plan.unit == "person" and plan.num_examples == 300
-
-    def test_without_a_bound_it_has_no_noise_and_no_guarantee(self):
-        plan = suggest_plan(budget=budget(math.inf), num_examples=60_000).plan
         assert plan.noise_multiplier == 0 and not plan.guarantee_holds
+        sizes = dict(num_examples=300, most_per_person=4, unit="row")
+        assert suggest_plan(budget=budget(math.inf), **sizes).plan.stated_per_person == 4
 
 
-class TestWastesLittle:
-    @pytest.mark.parametrize("epsilon", [1.0])
-    def test_larger_lots_would_hardly_lessen_the_noise(self, epsilon):
-        plan = suggest_plan(budget=budget(epsilon), num_examples=60_000).plan
-        of_all = calibrate_noise_multiplier(budget(epsilon), 1.0, plan.steps, "pld") / 60_000
+class TestLength:
+    """Of the batch, and of the training; from numbers alone."""
+
+    def test_larger_lots_would_hardly_lessen_the_noise(self):
+        suggested = suggest_plan(budget=budget(), num_examples=60_000)
+        plan, reasons = suggested.plan, suggested.reasons
+        of_all = calibrate_noise_multiplier(budget(), 1.0, plan.steps, "pld") / 60_000
         assert 1.0 <= plan.noise_multiplier / plan.expected_batch_size / of_all < 1.08
+        assert set(reasons) == {"steps", "expected_batch_size", "accountant", "noise_multiplier"}
+        assert all(reasons.values())
 
     def test_the_time_is_bounded(self):
-        plan = suggest_plan(budget=budget(8.0), num_examples=1_000_000).plan
-        assert plan.steps * plan.sampling_rate == pytest.approx(30)
+        lot, steps, _ = length_of(1_000_000, gaussian_mu(8.0, 1e-5))
+        assert steps * lot / 1_000_000 == pytest.approx(30)
 
+    @pytest.mark.parametrize("epochs", [1, 12.5])
+    def test_epochs_are_kept(self, epochs):
+        lot, steps, _ = length_of(60_000, 1.0, epochs)
+        assert steps * lot / 60_000 == pytest.approx(epochs, rel=0.01)
 
-class TestKeepsWhatIsGiven:
-    def test_epochs(self):
-        for epochs in (1, 12.5):
-            plan = suggest_plan(budget=budget(), num_examples=60_000, epochs=epochs).plan
-            assert plan.steps * plan.sampling_rate == pytest.approx(epochs, rel=0.01)
-
-    def test_lots_and_epochs(self):
-        plan = suggest_plan(
-            budget=budget(), num_examples=60_000, expected_batch_size=600, epochs=3
-        ).plan
-        assert (plan.expected_batch_size, plan.steps) == (600, 300)
-
-    def test_lots_and_steps(self):
-        plan = suggest_plan(
-            budget=budget(), num_examples=60_000, expected_batch_size=500, steps=11
-        ).plan
-        assert (plan.expected_batch_size, plan.steps) == (500, 11)
+    def test_what_is_given_is_kept(self):
+        assert length_of(60_000, 1.0, epochs=3, lot=600)[:2] == (600, 300)
+        lot, steps, reasons = length_of(60_000, 1.0, steps=11, lot=500)
+        assert (lot, steps) == (500, 11) and reasons["steps"] == "as given"
 
     def test_not_all_three(self):
         with pytest.raises(ValueError, match="two of epochs, steps and expected_batch_size"):
@@ -97,11 +91,6 @@ class TestKeepsWhatIsGiven:
     def test_bad_values_are_rejected(self, settings, message):
         with pytest.raises((TypeError, ValueError), match=f"Expected {message}"):
             suggest_plan(**{"budget": budget(), "num_examples": 50, **settings})
-
-    def test_every_setting_has_a_reason(self):
-        reasons = suggest_plan(budget=budget(), num_examples=60_000).reasons
-        assert set(reasons) == {"steps", "expected_batch_size", "accountant", "noise_multiplier"}
-        assert all(reasons.values())
 
 
 class TestCommand:

@@ -49,7 +49,6 @@ def make_record():
             "statement": None,
             "unit": "row",
             "most_per_person": None,
-            "most_rows_per_person": None,
             "epsilon_of_person": None,
             "num_examples": 60_000,
             "num_rows": 60_000,

@@ -12,7 +12,7 @@ import pytest
 
 from tfdpnorm import models
 from tfdpnorm.privacy import added_delta
-from tfdpnorm.privacy.floating_point import floating_point_loss
+from tfdpnorm.privacy.added_delta import floating_point_loss
 from trainers import registry
 from trainers.davody import cells as davody
 from trainers.ermis import cells as ermis

@@ -158,30 +158,17 @@ def test_switched_off_eager_execution_is_named():
 
 def test_declarations_are_in_the_statement(build, plan, tmp_path):
     jane = Declaration("Jane Doe", "jane@example.org")
-    private = make_private(
-        build(), plan(), run_dir=tmp_path, most_rows_per_person=3, declaration=jane
-    )
-    assert private.ledger.most_rows_per_person == 3
+    private = make_private(build(), plan(), run_dir=tmp_path, declaration=jane)
     assert "Responsible person: Jane Doe." in private.privacy_statement()
     private.ledger.close()
-    again = make_private(
-        build(), plan(), run_dir=RunDir(tmp_path, resume=True), most_rows_per_person=3
-    )
+    again = make_private(build(), plan(), run_dir=RunDir(tmp_path, resume=True))
     assert again.ledger.state.declaration == jane
     again.ledger.close()
-    with pytest.raises(ValueError, match="most_rows_per_person is 3 there and nothing here"):
-        make_private(build(), plan(), run_dir=RunDir(tmp_path, resume=True))
-    assert "most_rows_per_person" not in make_private(build(), plan()).ledger.settings
 
 
 def test_bad_declarations_are_rejected_before_the_folder_is_made(build, plan, tmp_path):
-    for name, value in (
-        ("most_rows_per_person", 0),
-        ("most_rows_per_person", 2.0),
-        ("declaration", "Jane"),
-    ):
-        with pytest.raises(ValueError, match=name):
-            make_private(build(), plan(), run_dir=tmp_path / "run", **{name: value})
+    with pytest.raises(ValueError, match="declaration"):
+        make_private(build(), plan(), run_dir=tmp_path / "run", declaration="Jane")
     assert not (tmp_path / "run").exists()
 
 

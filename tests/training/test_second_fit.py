@@ -50,7 +50,7 @@ def test_other_persons_of_the_same_rows(build, private, data, cross_entropy):
 
 @pytest.mark.parametrize(
     ("copies", "settings", "told"),
-    [(4, {}, 1), (1, {}, 0), (4, {"most_rows_per_person": 4}, 0)],
+    [(4, {}, 1), (1, {}, 0), (4, {"most_per_person": 4, "unit": "row"}, 0)],
     ids=["four of each", "one of each", "counted"],
 )
 def test_equal_examples_are_warned_of_once(
@@ -64,5 +64,5 @@ def test_equal_examples_are_warned_of_once(
         warnings.simplefilter("always")
         for _ in range(2):
             trained.fit(*rows, epochs=1, steps_per_epoch=1, verbose=0)
-    found = [w for w in caught if "most_rows_per_person" in str(w.message)]
+    found = [w for w in caught if "most_per_person" in str(w.message)]
     assert [w.category for w in found] == [PrivacyWarning] * told

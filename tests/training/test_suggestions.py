@@ -95,6 +95,7 @@ class TestThreeArguments:
         with pytest.raises(ValueError, match='convert="public_batch"'):
             suggest(model, **settings)
         plan = suggest(mlp(), **settings).plan
+        assert suggest(mlp(), **settings, unit="row").plan.stated_per_person == 3
         with pytest.raises(ValueError, match='public_batch="synthetic"'):
             make_private(model, plan, convert="public_batch")
         private = make_private(model, convert="public_batch", **settings)

@@ -141,7 +141,7 @@ class CanaryScores(keras.callbacks.Callback):
             return self._weights_part(Lot(*(t[tf.newaxis, tf.newaxis] for t in row)))
 
         ones = tf.ones(len(self._moments))
-        weights = row_weights(ones, self._private.plan.most_per_person)
+        weights = row_weights(ones, self._private.plan.drawn_per_person)
         return map_rows(one, (*self._canaries, weights, ones))
 
     def _lot(self, x, y, rows):
@@ -153,7 +153,7 @@ class CanaryScores(keras.callbacks.Callback):
             full[0, : len(leaf)] = leaf
             return tf.constant(full)
 
-        weights = row_weights(mask, self._private.plan.most_per_person)
+        weights = row_weights(mask, self._private.plan.drawn_per_person)
         return Lot(laid_out(x), laid_out(y), weights, mask)
 
 

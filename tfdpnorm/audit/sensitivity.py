@@ -133,7 +133,7 @@ def measure_sensitivity(private, x, y, *, ascent_steps=0, seed=0):
     """
     x, y = (tf.nest.map_structure(np.asarray, structure) for structure in (x, y))
     sums = ClippedSums(private, seed)
-    first, *others = frames(x, y, private.plan.most_per_person)
+    first, *others = frames(x, y, private.plan.drawn_per_person)
     found = _Changes(sums, private.physical_batch_size, private.plan.l2_norm_clip)
     for row in unusual_rows(x, y, np.random.default_rng(seed)):
         found.add(first, row)

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfdpnorm import arguments
-from tfdpnorm.errors import PrivacyWarning, level_of_caller
+from tfdpnorm.errors import PrivacyError, PrivacyWarning, level_of_caller
 
 # What R, pandas, SPSS, databases and people write for a missing id: letters and digits alone, in
 # small letters, so that "N/A", "<NA>" and "#N/A" are "na", and "?", "-" and "." are empty.
@@ -200,3 +200,32 @@ def lot_of_persons(examples, rows):
     share = tf.reshape(share, tf.concat([tf.shape(share), [1] * (weight.shape.rank - 3)], 0))
     mask = tf.cast(have[..., 0] > 0, tf.float32)
     return x, y, weight * tf.cast(share, tf.float32), mask
+
+
+def check_rows_per_person(owners, most):
+    """Checks that no person has more rows than a plan with unit "row" says.
+
+    Args:
+        owners: [N] whose each row is: integers or strings.
+        most: The plan's `most_per_person`, >= 1.
+
+    Raises:
+        ValueError: if a person has more, and for owners of another form. The message tells neither
+            who it is nor how many there are.
+    """
+    most = arguments.whole("most_per_person", most, at_least=1)
+    try:
+        known = np.asarray(owners)
+    except ValueError:  # whose message may show them
+        known = np.zeros(())
+    if known.ndim != 1 or known.dtype.kind not in "iuSU" or known.size == 0:
+        raise ValueError(
+            "Owners must be integers or strings, one for each row. Number the persons from 0, "
+            "and give each row without a known owner its own number."
+        ) from None
+    if np.unique(known, return_counts=True)[1].max() > most:
+        raise PrivacyError(
+            f"Expected at most most_per_person={most} rows of each person, got a person "
+            "with more. Leave rows out by a rule that does not depend on them, or give a "
+            "larger number."
+        )

@@ -338,7 +338,7 @@ def _opened(ledger_file, plan, products, noise):
     about = {
         "features": products.features,
         "share": products.gram_share,
-        "most_per_person": plan.most_per_person,
+        "most_per_person": plan.drawn_per_person,
     }
     for known in (
         caveat("one_release", **about),

@@ -13,7 +13,6 @@ _NAMES = {
     "ACCOUNTANTS": "tfdpnorm.choices",
     "BudgetExhaustedError": "tfdpnorm.privacy.state",
     "Declaration": "tfdpnorm.privacy.entries",
-    "EpsilonCurve": "tfdpnorm.privacy.epsilon_curve",
     "LedgerCorruptError": "tfdpnorm.privacy.journal",
     "PrivacyBudget": "tfdpnorm.privacy.budget",
     "PrivacyLedger": "tfdpnorm.privacy.ledger",
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
         calibrate_noise_multiplier as calibrate_noise_multiplier,
     )
     from tfdpnorm.privacy.entries import Declaration as Declaration
-    from tfdpnorm.privacy.epsilon_curve import EpsilonCurve as EpsilonCurve
     from tfdpnorm.privacy.journal import LedgerCorruptError as LedgerCorruptError
     from tfdpnorm.privacy.ledger import PrivacyLedger as PrivacyLedger
     from tfdpnorm.privacy.ledger import create_ledger as create_ledger

@@ -6,8 +6,8 @@ A guarantee whose delta they change noticeably is none: see `excess`.
 import math
 import warnings
 
+from tfdpnorm import arguments
 from tfdpnorm.errors import PrivacyError, PrivacyWarning
-from tfdpnorm.privacy.floating_point import floating_point_loss
 from tfdpnorm.privacy.rounding import ceil_text, delta_text
 from tfdpnorm.privacy.slots import SHARE_OF_DELTA
 
@@ -16,19 +16,23 @@ GRID_NUMBERS = 1e11
 # The largest share of delta that may be added to it.
 MOST_ADDED = 0.1
 
+# Numbers per step of the grid, at most; and the radii up to which the bounds hold.
+_MOST_STEPS = 64
+_LEAST_STEPS = 32
+_RADIUS = 12.0
+# A noised number's error, over the radius of its pair.
+_ERROR = 2.0**-47
+# About what is added to delta, over delta.
+_GROWTH = 1e-3
+# The probability that a pair lies outside, or that its bits are too few.
+_TAIL = 1e-30
+
 
 def added_to_delta(ledger, epsilon):
-    """Returns what is added to delta, by reason.
+    """Returns what is added to delta, a dict from a reason in words to a probability.
 
     A batch that does not fit is as likely for a person with several examples (docs/guarantee.md).
-    What rounding adds grows with epsilon.
-
-    Args:
-        ledger: `PrivacyLedger`.
-        epsilon: That of all phases, for an example or for a person with several; may be infinite.
-
-    Returns:
-        Dict from a reason in words to a probability; empty if nothing is added.
+    What rounding adds grows with `epsilon`, that of all phases, for an example or such a person.
     """
     plan, added = ledger.plan, {}
     if plan.sampling_rate < 1:  # otherwise all batches are of N examples, and there are slots for N
@@ -73,12 +77,9 @@ def too_much(added, epsilon, delta):
 
 
 def added_to_phases(phases, epsilon, delta):
-    """Returns what is added to the delta of several runs together, and `too_much` of it, a pair.
+    """Returns what is added to the delta of several `Phase`s together, and `too_much` of it.
 
-    Args:
-        phases: List of `Phase`.
-        epsilon: That of all of them composed; may be infinite.
-        delta: Theirs together.
+    `epsilon` and `delta` are those of all of them composed.
     """
     of_each = sum(phase.added_delta for phase in phases)
     of_all = floating_point_loss(GRID_NUMBERS * len(phases), epsilon, delta)[1]
@@ -87,16 +88,9 @@ def added_to_phases(phases, epsilon, delta):
 
 
 def check_plan(ledger):
-    """Rejects a budget, and warns of noise, with which no guarantee would hold, as `excess` says.
+    """Rejects the budget of a run that has not begun if no guarantee would hold, as `excess` says.
 
-    Args:
-        ledger: `PrivacyLedger` of a run that has not begun.
-
-    Raises:
-        PrivacyError: with what to do.
-
-    Warns:
-        PrivacyWarning: if the noise was given, and not calibrated to a budget.
+    Where the noise was given, and not calibrated to a budget, it only warns.
     """
     reason = excess(ledger, ledger.claimed_epsilon(whole_plan=True))
     if reason is None or not ledger.state.guarantee_holds:
@@ -106,3 +100,65 @@ def check_plan(ledger):
         trials = "" if ledger.state.search is None else ", or fewer expected trials"
         raise PrivacyError(f"{said}a smaller epsilon for the budget{trials}.")
     warnings.warn(f"{said}more noise, or fewer updates.", PrivacyWarning, stacklevel=3)
+
+
+def floating_point_loss(numbers, epsilon, delta):
+    """Bounds what rounding in float64 adds to an (epsilon, delta) of exact Gaussian noise.
+
+    Each pair of noisy numbers has the distribution of the exact mechanism up to a factor of
+    exp(+-c), c = `pair_loss()`. Over m pairs, adaptively chosen sums included, the logarithm of the
+    ratio is a sum of m terms within [-c, c] with means of at most c (e^c - 1), so that by Azuma's
+    inequality it exceeds
+
+        a = c sqrt(2 m ln(1 / t)) + m c (e^c - 1)
+
+    with a probability of at most t. Going from the computed mechanism to the exact one, to that of
+    the neighbouring data, and back, gives (epsilon + 2 a, e^a delta + (1 + e^(a + epsilon)) t).
+
+    Args:
+        numbers: How many numbers are noised in all: coordinates times updates, >= 0.
+        epsilon: That of exact noise, >= 0; may be infinite.
+        delta: That of exact noise, in (0, 1).
+
+    Returns:
+        Pair of floats: what is to be added to epsilon and to delta.
+
+    Raises:
+        ValueError: for a number out of its range.
+
+    Reference:
+        Dwork, Rothblum and Vadhan (2010), "Boosting and differential privacy", Theorem III.3, for
+        the composition.
+    """
+    numbers = arguments.nonnegative("numbers", numbers)
+    pairs, c = numbers / 2, pair_loss()
+    if numbers == 0 or math.isinf(epsilon):
+        return 0.0, 0.0
+    # Half of the addition to delta is for t.
+    weight = _log_1p_exp(epsilon + 1)
+    log_t = math.log(_GROWTH * delta / 2) - weight
+    a = min(pairs * c, c * math.sqrt(-2 * pairs * log_t) + pairs * c * math.expm1(c))
+    lost = math.exp(log_t + _log_1p_exp(epsilon + a))
+    tails = math.exp(min(math.log(pairs * _TAIL) + _log_1p_exp(epsilon + a), 0.0))
+    return 2 * a, min(1.0, math.expm1(a) * delta + lost + tails)
+
+
+def pair_loss():
+    """The largest |ln| of the ratio of probabilities, computed to exact, of a pair of numbers."""
+    error = _MOST_STEPS * _RADIUS * _ERROR
+    return 2 * cell_loss(error, _LEAST_STEPS)
+
+
+def cell_loss(error, steps):
+    """How far moving the ends of a cell changes the logarithm of its probability, at most.
+
+    The density of N(0, steps^2) changes by a factor of at most e^(width x radius / steps) within a
+    cell at up to `_RADIUS` standard deviations. Each end is moved by `error`; both numbers are in
+    units of the cell's width.
+    """
+    relative = 2 * error * math.exp((1 + 2 * error) * _RADIUS / steps)
+    return -math.log1p(-relative)
+
+
+def _log_1p_exp(x):
+    return max(x, 0.0) + math.log1p(math.exp(-abs(x)))

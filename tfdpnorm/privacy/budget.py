@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tfdpnorm import arguments
+from tfdpnorm.checked import Checked, field
 
 
 @dataclass(frozen=True)
-class PrivacyBudget:
+class PrivacyBudget(Checked):
     """A target for (epsilon, delta)-differential privacy (Dwork & Roth 2014, Definition 2.4).
 
     Adjacency is the same throughout this library: two data sets are neighbours if one of them has
@@ -28,19 +29,12 @@ class PrivacyBudget:
         ValueError: if `epsilon` is not > 0, `delta` is not strictly between 0 and 1, or one is NaN.
     """
 
-    epsilon: float
-    delta: float
-
-    def __post_init__(self):
-        epsilon = arguments.positive(
-            "epsilon",
-            self.epsilon,
-            allow_inf=True,
-            remedy="Give a positive number, such as 3.0. Only float('inf') trains without noise, "
-            "and it has no guarantee.",
-        )
-        delta = arguments.open_unit(
-            "delta", self.delta, remedy="Give a probability of at most 0.1 / num_examples."
-        )
-        object.__setattr__(self, "epsilon", epsilon)
-        object.__setattr__(self, "delta", delta)
+    epsilon: float = field(
+        arguments.positive,
+        allow_inf=True,
+        remedy="Give a positive number, such as 3.0. Only float('inf') trains without noise, and "
+        "it has no guarantee.",
+    )
+    delta: float = field(
+        arguments.open_unit, remedy="Give a probability of at most 0.1 / num_examples."
+    )

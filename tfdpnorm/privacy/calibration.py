@@ -8,13 +8,12 @@ import math
 from tfdpnorm import arguments
 from tfdpnorm.errors import PrivacyError
 from tfdpnorm.privacy.accountants import (
-    ACCOUNTANTS,
+    accountant_of,
     coarse_epsilon,
+    composed_epsilon,
     dp_sgd_event,
-    epsilon_of,
 )
 from tfdpnorm.privacy.budget import PrivacyBudget
-from tfdpnorm.privacy.composition import composed_epsilon
 from tfdpnorm.privacy.rounding import ceil_float
 
 _AIM = 0.999  # The fraction of the target at which the search is content.
@@ -54,7 +53,7 @@ def calibrate_noise_multiplier(
     )
     sampling_rate = arguments.sampling_rate("sampling_rate", sampling_rate)
     updates = arguments.updates("updates", updates, at_least=1)
-    arguments.choice("accountant", accountant, ACCOUNTANTS)
+    accountant_of(accountant)
     if math.isinf(budget.epsilon):
         return 0.0
     return _calibrated(budget, sampling_rate, updates, accountant)
@@ -63,32 +62,26 @@ def calibrate_noise_multiplier(
 @functools.lru_cache(maxsize=256)  # searches and resumed runs ask for the same again
 def _calibrated(budget, sampling_rate, updates, accountant):
     def reached(noise_multiplier):
-        event = dp_sgd_event(sampling_rate, noise_multiplier, updates)
-        return epsilon_of(event, budget.delta, accountant)
+        part = (sampling_rate, noise_multiplier, updates)
+        return composed_epsilon([part], budget.delta, accountant)
 
-    guess = first_guess(budget, sampling_rate, updates)
-    if accountant == "pld":
-        # PLD needs some 5 to 25 % less noise than RDP, and a rough calibration by RDP takes
-        # milliseconds.
+    guess, by = first_guess(budget, sampling_rate, updates), accountant_of(accountant)
+    if by.noise_by_rdp is not None:
+
         def roughly_reached(noise_multiplier):
             event = dp_sgd_event(sampling_rate, noise_multiplier, updates)
             return coarse_epsilon(event, budget.delta)
 
         rough = _search(roughly_reached, budget.epsilon, guess, 0.9, _MOST_ROUGH_EVALUATIONS)
-        guess = 0.93 * rough[0]
-    return noise_reaching(reached, budget, sampling_rate, updates, accountant, guess)
+        guess = by.noise_by_rdp * rough[0]
+    return noise_reaching(reached, budget, sampling_rate, updates, accountant, guess, by.or_else)
 
 
 def noise_beside(earlier, budget, sampling_rate, updates, accountant="rdp"):
-    """The noise multiplier with which earlier releases and `updates` updates spend `budget`.
+    """The noise multiplier with which `earlier` releases and `updates` updates spend `budget`.
 
-    Args:
-        earlier: List of (sampling rate, noise multiplier, count): what was released before.
-        budget: The target for all together, a `PrivacyBudget`.
-        sampling_rate, updates, accountant: See `calibrate_noise_multiplier`.
-
-    Raises:
-        ValueError: if the budget is spent already, and as `calibrate_noise_multiplier` does.
+    `earlier` is as in `composed_epsilon`, the rest as in `calibrate_noise_multiplier`. Raises
+    PrivacyError if the budget is spent already.
     """
     if math.isinf(budget.epsilon):
         return 0.0
@@ -105,34 +98,25 @@ def noise_beside(earlier, budget, sampling_rate, updates, accountant="rdp"):
         return composed_epsilon([*earlier, own], budget.delta, accountant)
 
     alone = calibrate_noise_multiplier(budget, sampling_rate, updates, accountant)
-    return noise_reaching(reached, budget, sampling_rate, updates, accountant, guess=1.2 * alone)
+    known = (budget, sampling_rate, updates, accountant, 1.2 * alone)
+    return noise_reaching(reached, *known, accountant_of(accountant).or_else)
 
 
-def noise_reaching(reached, budget, sampling_rate, updates, accountant, guess):
-    """The least noise multiplier at which an accountant certifies a budget.
+def noise_reaching(reached, budget, sampling_rate, updates, accountant, guess, or_else=""):
+    """The least noise multiplier at which an accountant certifies a finite budget, a float.
 
-    Args:
-        reached: Function from a noise multiplier to the epsilon by the accountant; decreasing.
-        budget: The target, a `PrivacyBudget` with a finite epsilon.
-        sampling_rate, updates, accountant: For the error's text; "rdp" where "pld" is a remedy.
-        guess: Noise multiplier to begin with, > 0.
-
-    Returns:
-        The noise multiplier, a float; as `calibrate_noise_multiplier` says.
-
-    Raises:
-        ValueError: if no noise multiplier brings the accountant into the promised interval.
+    `reached` is a decreasing function from it to epsilon, `guess` where to begin. The other
+    arguments are for the text of the ValueError, if none is in the promised interval.
     """
     noise_multiplier, epsilon = _search(reached, budget.epsilon, guess, _AIM, _MOST_EVALUATIONS)
     if not _PROMISED * budget.epsilon <= epsilon <= budget.epsilon:
-        remedy = "Give a smaller delta if epsilon is 0 there, or else a larger epsilon"
-        remedy += ', or accountant="pld".' if accountant == "rdp" else "."
         raise ValueError(
             f"Expected a noise multiplier with epsilon in [{_PROMISED * budget.epsilon:.6g}, "
             f"{budget.epsilon:.6g}] at delta={budget.delta:.3g}, updates={updates}, "
             f"sampling_rate={sampling_rate:.6g}, got epsilon={epsilon:.6g} from the "
             f"{accountant} accountant at noise multiplier {noise_multiplier:.6g}, the "
-            f"closest it has. {remedy}"
+            "closest it has. Give a smaller delta if epsilon is 0 there, or else a larger epsilon"
+            f"{or_else}."
         )
     return noise_multiplier
 

@@ -13,7 +13,7 @@ import argparse
 import os
 import sys
 
-from tfdpnorm.choices import ACCOUNTANTS
+from tfdpnorm.choices import ACCOUNTANTS, UNITS
 
 
 class _Parser(argparse.ArgumentParser):
@@ -125,9 +125,15 @@ def _make_parser(of_ledger, suggests):
         "the number of persons as --num_examples; the batch size then counts persons",
     )
     parser.add_argument(
-        "--most_rows_per_person",
+        "--most_per_person",
         type=int,
-        help="also print epsilon for a person who owns up to this many examples",
+        help="most rows of a person. Persons are sampled: the other numbers count persons",
+    )
+    parser.add_argument(
+        "--unit",
+        choices=UNITS,
+        help="what is sampled and protected; row: with --most_per_person, also print epsilon for a "
+        "person with so many rows",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object per accountant")
     return parser

@@ -5,10 +5,10 @@ import os
 
 from tfdpnorm import arguments
 from tfdpnorm.choices import ACCOUNTANTS
+from tfdpnorm.privacy.accountants import composed_epsilon
 from tfdpnorm.privacy.added_delta import added_to_phases
 from tfdpnorm.privacy.caveats import UNITS
 from tfdpnorm.privacy.command_of_settings import check_alone, printed, records_of, rounded
-from tfdpnorm.privacy.composition import composed_epsilon
 from tfdpnorm.privacy.facts import CANNOT_SHOW
 from tfdpnorm.privacy.ledger import read_ledger
 from tfdpnorm.privacy.rounding import ceil_text, delta_text, json_number

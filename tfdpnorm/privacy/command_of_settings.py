@@ -5,12 +5,13 @@ import sys
 
 from tfdpnorm import arguments
 from tfdpnorm.choices import ACCOUNTANTS
-from tfdpnorm.privacy.accountants import dp_sgd_event, epsilon_of
+from tfdpnorm.privacy.accountants import composed_epsilon
 from tfdpnorm.privacy.budget import PrivacyBudget
 from tfdpnorm.privacy.calibration import calibrate_noise_multiplier
-from tfdpnorm.privacy.composition import composed_profile
+from tfdpnorm.privacy.caveats import UNITS
+from tfdpnorm.privacy.plan import unit_of
 from tfdpnorm.privacy.planning import updates_of_epochs
-from tfdpnorm.privacy.profiles import epsilon_at
+from tfdpnorm.privacy.profiles import composed_profile, epsilon_at
 from tfdpnorm.privacy.rounding import ceil_text, json_number
 from tfdpnorm.privacy.suggested_plan import suggest_plan
 
@@ -26,17 +27,9 @@ def check_alone(flags, known, says):
 
 
 def records_of(names, record_of):
-    """Computes a record per accountant; one accountant that cannot does not hide the others.
+    """Returns a record per accountant, and then those that say why an accountant cannot.
 
-    Args:
-        names: Of the accountants.
-        record_of: Function from a name to a record.
-
-    Returns:
-        List of the records, and then of those that say why an accountant cannot.
-
-    Raises:
-        ValueError: of the first accountant, if none can; ArithmeticError likewise.
+    `record_of` is a function from a name to a record. If none can, the first error is raised.
     """
     records, lacking, errors = [], [], []
     for name in names:
@@ -72,8 +65,8 @@ def rounded(epsilon):
 
 def lines(flags):
     """Returns the lines for a noise multiplier or an epsilon."""
-    if flags.most_rows_per_person is not None:
-        arguments.whole("--most_rows_per_person", flags.most_rows_per_person, at_least=1)
+    if flags.most_per_person is not None:
+        arguments.whole("--most_per_person", flags.most_per_person, at_least=1)
     sampling_rate, steps = _sampling_rate(flags), flags.steps
     if steps is None:
         arguments.positive("--epochs", flags.epochs)
@@ -84,8 +77,8 @@ def lines(flags):
     records = records_of(names, lambda name: _record(flags, sampling_rate, steps, name))
     _warn_of_delta(flags, sampling_rate)
     last = (
-        "Holds for Poisson-sampled batches. Neighbours: add or remove one example "
-        "(add_or_remove_one)."
+        "Holds for Poisson-sampled batches. Neighbours: add or remove "
+        f"{UNITS[_unit(flags)].neighbours} (add_or_remove_one)."
     )
     if all(record["epsilon"] in ("inf", None) for record in records):
         last = "NO GUARANTEE: no epsilon is finite. Give more noise."
@@ -131,12 +124,12 @@ def _record(flags, sampling_rate, steps, accountant):
     if noise_multiplier is None:
         budget = PrivacyBudget(flags.epsilon, flags.delta)
         noise_multiplier = calibrate_noise_multiplier(budget, sampling_rate, steps, accountant)
-    event = dp_sgd_event(sampling_rate, noise_multiplier, steps)
-    epsilon = epsilon_of(event, flags.delta, accountant)
+    part = (sampling_rate, noise_multiplier, steps)
+    epsilon = composed_epsilon([part], flags.delta, accountant)
     return {
         "accountant": accountant,
         "epsilon": json_number(epsilon),
-        "person_epsilon": _person_epsilon(flags, sampling_rate, noise_multiplier, steps),
+        "person_epsilon": _person_epsilon(flags, part),
         "epsilon_target": None if flags.epsilon is None else json_number(flags.epsilon),
         "delta": flags.delta,
         "noise_multiplier": noise_multiplier,
@@ -144,18 +137,23 @@ def _record(flags, sampling_rate, steps, accountant):
         "steps": steps,
         "num_examples": flags.num_examples,
         "adjacency": "add_or_remove_one",
+        "unit": _unit(flags),
         "sampling": "poisson",
     }
 
 
-def _person_epsilon(flags, sampling_rate, noise_multiplier, steps):
+def _unit(flags):
+    return unit_of(flags.unit, flags.most_per_person)
+
+
+def _person_epsilon(flags, part):
     """For a person with several examples, whatever the accountant; None if it was not asked for."""
-    rows = flags.most_rows_per_person
-    if rows is None:
+    rows = flags.most_per_person
+    if rows is None or _unit(flags) == "person":
         return None
-    if noise_multiplier == 0:
+    if part[1] == 0:
         return "inf"
-    profile = composed_profile(((sampling_rate, noise_multiplier, steps),), flags.delta, rows)
+    profile = composed_profile((part,), flags.delta, rows)
     return json_number(epsilon_at(profile, flags.delta))
 
 

@@ -6,45 +6,50 @@ import dataclasses
 from collections.abc import Mapping
 
 from tfdpnorm import arguments
+from tfdpnorm.checked import Checked, field
 from tfdpnorm.privacy.caveats import Caveat
 from tfdpnorm.privacy.search import SearchPlan
 
-_NAME_OF_QUERY = 'Name what is asked, such as "accuracy".'
+
+def _name(name, value):
+    return arguments.text(name, value, remedy='Name what is asked, such as "accuracy".')
 
 
-class _Checked:
-    """A dataclass whose fields are replaced by the results of their checks."""
+def _one_line(name, value):
+    remedy = "Write it in words, in one line, or leave it out."
+    return " ".join(arguments.text(name, value, remedy=remedy).split())
 
-    def __post_init__(self):
-        for name, value in self._checked().items():
-            object.__setattr__(self, name, value)
+
+def _answer(name, value):
+    if not isinstance(value, bool):
+        raise arguments.refusal(name, "to be True, False or None", value)
+    return value
+
+
+def _search_plan(name, value):
+    value = SearchPlan.of_entry(value) if isinstance(value, Mapping) else value
+    return arguments.instance(name, value, SearchPlan)
 
 
 @dataclasses.dataclass(frozen=True)
-class Updates(_Checked):
+class Updates(Checked):
     """`count` >= 1 updates that are about to be made, those after the present position."""
 
-    count: int = 1
-
-    def _checked(self):
-        return {"count": arguments.whole("count", self.count, at_least=1)}
+    count: int = field(arguments.whole, 1, at_least=1)
 
 
 @dataclasses.dataclass(frozen=True)
-class Resume(_Checked):
+class Resume(Checked):
     """Training continues from a checkpoint taken after `position` updates.
 
     It continues with new noise and new batches: the updates after the checkpoint stay spent.
     """
 
-    position: int
-
-    def _checked(self):
-        return {"position": arguments.whole("position", self.position, at_least=0)}
+    position: int = field(arguments.whole, at_least=0)
 
 
 @dataclasses.dataclass(frozen=True)
-class Query(_Checked):
+class Query(Checked):
     """A question about validation examples that is about to be answered with noise.
 
     The answer is a number of examples for which something holds, such as being classified
@@ -61,39 +66,23 @@ class Query(_Checked):
         queries_planned: How often the run is going to ask, >= 1, or None.
     """
 
-    name: str
-    noise_multiplier: float
-    examples: int
-    disjoint: bool = True
-    queries_planned: int | None = None
-
-    def _checked(self):
-        arguments.boolean("disjoint", self.disjoint)
-        planned = self.queries_planned
-        if planned is not None:
-            planned = arguments.whole("queries_planned", planned, at_least=1)
-        return {
-            "name": arguments.text("name", self.name, remedy=_NAME_OF_QUERY),
-            "noise_multiplier": arguments.positive("noise_multiplier", self.noise_multiplier),
-            "examples": arguments.whole("examples", self.examples, at_least=1),
-            "queries_planned": planned,
-        }
+    name: str = field(_name)
+    noise_multiplier: float = field(arguments.positive)
+    examples: int = field(arguments.whole, at_least=1)
+    disjoint: bool = field(arguments.boolean, True)
+    queries_planned: int | None = field(arguments.whole, None, at_least=1)
 
 
 @dataclasses.dataclass(frozen=True)
-class Answer(_Checked):
+class Answer(Checked):
     """The noisy answer, a finite number, to the last query of that name; now it may be seen."""
 
-    name: str
-    value: float
-
-    def _checked(self):
-        name = arguments.text("name", self.name, remedy=_NAME_OF_QUERY)
-        return {"name": name, "value": arguments.finite("value", self.value)}
+    name: str = field(_name)
+    value: float = field(arguments.finite)
 
 
 @dataclasses.dataclass(frozen=True)
-class Search(_Checked):
+class Search(Checked):
     """This run is a trial of a search, or the ledger is that of the search.
 
     From then on every epsilon is that of the whole search, however many updates this run makes.
@@ -102,22 +91,14 @@ class Search(_Checked):
         plan: The `SearchPlan`.
     """
 
-    plan: SearchPlan
-
-    def _checked(self):
-        plan = self.plan
-        plan = SearchPlan.of_entry(plan) if isinstance(plan, Mapping) else plan
-        return {"plan": arguments.instance("plan", plan, SearchPlan)}
+    plan: SearchPlan = field(_search_plan)
 
 
 @dataclasses.dataclass(frozen=True)
-class Trial(_Checked):
+class Trial(Checked):
     """In the ledger of a search: the trial `number` >= 0 is about to begin."""
 
-    number: int
-
-    def _checked(self):
-        return {"number": arguments.whole("number", self.number, at_least=0)}
+    number: int = field(arguments.whole, at_least=0)
 
 
 ANSWERS = ("settings_used_private_data", "initial_weights_used_private_data")
@@ -125,7 +106,7 @@ ANSWERS = ("settings_used_private_data", "initial_weights_used_private_data")
 
 
 @dataclasses.dataclass(frozen=True)
-class Declaration(_Checked):
+class Declaration(Checked):
     """Declarations of the data holder about a run, for its statement. None of them is checked.
 
     Attributes:
@@ -147,22 +128,11 @@ class Declaration(_Checked):
         ValueError: for a text that is not a string, or blank, or an answer that is no boolean.
     """
 
-    responsible: str | None = None
-    contact: str | None = None
-    search: str | None = None
-    settings_used_private_data: bool | None = None
-    initial_weights_used_private_data: bool | None = None
-
-    def _checked(self):
-        given = {name: value for name, value in vars(self).items() if value is not None}
-        for name in ANSWERS:
-            used = given.pop(name, False)
-            if not isinstance(used, bool):
-                raise arguments.refusal(name, "to be True, False or None", used)
-        remedy = "Write it in words, in one line, or leave it out."
-        for name, value in given.items():
-            given[name] = " ".join(arguments.text(name, value, remedy=remedy).split())
-        return given
+    responsible: str | None = field(_one_line, None)
+    contact: str | None = field(_one_line, None)
+    search: str | None = field(_one_line, None)
+    settings_used_private_data: bool | None = field(_answer, None)
+    initial_weights_used_private_data: bool | None = field(_answer, None)
 
 
 @dataclasses.dataclass(frozen=True)

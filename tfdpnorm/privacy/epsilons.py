@@ -4,7 +4,7 @@ All of them are infinite if no guarantee holds, but `claimed_epsilon`. Arguments
 
     state: `LedgerState`.
     accountant: "rdp" or "pld"; None for the plan's. Before the last update "pld" reports the
-        epsilon of a slightly later one, never less (see `EpsilonCurve`). Of a search, both are by
+        epsilon of a slightly later one, never less. Of a search, both are by
         Renyi DP, the only one that knows what a choice costs.
     whole_plan: Whether to give the epsilon after the last update and query planned, as a run that
         is held to its plan does anyway.
@@ -12,13 +12,11 @@ All of them are infinite if no guarantee holds, but `claimed_epsilon`. Arguments
 `person_epsilon` and `profile` take no accountant: they use what is tighter.
 """
 
-import dataclasses
-import functools
 import math
 
 from tfdpnorm import arguments
 from tfdpnorm.privacy import profiles
-from tfdpnorm.privacy.composition import composed_epsilon, composed_profile, run_epsilon
+from tfdpnorm.privacy.accountants import composed_epsilon
 
 
 def epsilon(state, accountant=None, *, whole_plan=False):
@@ -29,20 +27,21 @@ def epsilon(state, accountant=None, *, whole_plan=False):
 
 def claimed_epsilon(state, accountant=None, *, whole_plan=False):
     """Returns what the formula says of the updates so far. **A claim, not a guarantee.**"""
-    plan, search = _plan_by(state.plan, accountant), state.search
+    plan, search = state.plan, state.search
     whole_plan = whole_plan or state.is_held_to_plan
     asked = state.mechanisms(disjoint=False, whole_plan=whole_plan or search is not None)
     if search is not None:
         # A trial whose queries look at training examples may cost more than was planned.
         trained = (plan.sampling_rate, plan.noise_multiplier, plan.steps)
         return search.epsilon(plan.delta, [trained, *asked] if asked else ())
-    return run_epsilon(plan, plan.steps if whole_plan else state.updates, asked)
+    updates = plan.steps if whole_plan else state.updates
+    return plan.claimed_epsilon_after(updates, also=asked, accountant=accountant)
 
 
 def updates_in_epsilon(state):
     """Returns how many updates `epsilon` is that of, an int; by "pld", perhaps a few more."""
     plan = state.plan
-    return plan.steps if state.is_held_to_plan else plan.curve.reported_at(state.updates)
+    return plan.steps if state.is_held_to_plan else plan.reported_at(state.updates)
 
 
 def validation_epsilon(state, accountant=None, *, whole_plan=False):
@@ -52,13 +51,13 @@ def validation_epsilon(state, accountant=None, *, whole_plan=False):
     """
     if not state.guarantee_holds:
         return math.inf
-    plan, search = _plan_by(state.plan, accountant), state.search
+    plan, search = state.plan, state.search
     whole_plan = whole_plan or state.is_held_to_plan or search is not None
     asked = state.mechanisms(disjoint=True, whole_plan=whole_plan)
     if search is not None:
         return search.score_epsilon(plan.delta, asked)
     before = [part for phase in plan.earlier for part in phase.validation]
-    return composed_epsilon([*asked, *before], plan.delta, plan.accountant)
+    return composed_epsilon([*asked, *before], plan.delta, accountant or plan.accountant)
 
 
 def person_epsilon(state, rows, *, whole_plan=False):
@@ -74,7 +73,7 @@ def person_epsilon(state, rows, *, whole_plan=False):
         return math.inf
     reason = persons_unavailable(state)
     if reason is not None:
-        raise ValueError(f"{reason} Leave most_rows_per_person out.")
+        raise ValueError(f"{reason} Leave most_per_person out.")
     found = profile(state, rows, whole_plan=whole_plan)
     return math.inf if found is None else profiles.epsilon_at(found, state.plan.delta)
 
@@ -91,16 +90,11 @@ def persons_unavailable(state):
 
 
 def profile(state, rows=None, *, whole_plan=False):
-    """Returns the privacy profile of the releases, as in `tfdpnorm.privacy.profiles`.
+    """Returns the profile of the releases; None where something was released without noise.
 
-    Args:
-        state: `LedgerState`; what is known against its guarantee is not looked at.
-        rows: For how many examples of a person, an int >= 1; None for a training example. For a
-            person, answers about validation examples are counted as in `person_epsilon`.
-        whole_plan: As above.
-
-    Returns:
-        A function; None where something was released without noise.
+    It is a function, see `tfdpnorm.privacy.profiles`. `rows` is for how many examples of a person,
+    for whom answers about validation examples are counted as in `person_epsilon`; None for a
+    training example. What is known against the guarantee is not looked at.
     """
     of_person = rows is not None
     rows = arguments.whole("rows", rows, at_least=1) if of_person else 1
@@ -116,15 +110,4 @@ def profile(state, rows=None, *, whole_plan=False):
         return None
     if search is not None:
         return profiles.of_group(profiles.of_rdp(search.rdp(parts if asked else ())), rows)
-    return composed_profile(tuple(parts), plan.delta, rows)
-
-
-def _plan_by(plan, accountant):
-    if accountant is None or accountant == plan.accountant:
-        return plan
-    return _with_accountant(plan, accountant)
-
-
-@functools.lru_cache(maxsize=16)
-def _with_accountant(plan, accountant):
-    return dataclasses.replace(plan, accountant=accountant)
+    return profiles.composed_profile(tuple(parts), plan.delta, rows)

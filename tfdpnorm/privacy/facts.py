@@ -5,16 +5,18 @@ answered here, once.
 """
 
 import datetime
+import functools
 import math
 import os
 import types
 from typing import NamedTuple
 
+from scipy import special
+
 from tfdpnorm import arguments
-from tfdpnorm.privacy import epsilons
-from tfdpnorm.privacy.added_delta import GRID_NUMBERS, rounding_loss
+from tfdpnorm.privacy import epsilons, profiles
+from tfdpnorm.privacy.added_delta import GRID_NUMBERS, added_to_delta, rounding_loss, total
 from tfdpnorm.privacy.caveats import KINDS, UNITS
-from tfdpnorm.privacy.figures import Figures
 from tfdpnorm.privacy.ledger import PrivacyLedger
 from tfdpnorm.privacy.rounding import ceil_text, number
 from tfdpnorm.privacy.software import software
@@ -23,6 +25,8 @@ CANNOT_SHOW = (
     "A ledger cannot show whether later lines are missing: compare this number of lines and the "
     "SHA-256 with the statement that the run itself gave."
 )
+FALSE_POSITIVE_RATES = (0.01, 0.001)
+_LARGEST = 700.0  # exp of more overflows
 _VERIFIED = ("verified_from_graph", "computed_per_example", "one_release")
 _PHILOX = (
     "The noise generator, Philox, is not cryptographic. No way to predict it from released values "
@@ -102,8 +106,8 @@ def _plan(ledger):
         "plan": plan,
         "unit": unit,
         "protects_persons": ledger.unit == "person",
-        "rows_per_person": ledger.most_rows_per_person,
-        "owns_one": ledger.most_rows_per_person == 1,
+        "rows_per_person": plan.stated_per_person,
+        "owns_one": plan.stated_per_person == 1,
         "has_weak_delta": plan.delta >= 1 / plan.num_examples,
         "is_poisson": plan.sampling == "poisson",
         "takes_all": plan.sampling_rate == 1,
@@ -169,7 +173,7 @@ def _declared(ledger):
 
 
 def _guarantee(ledger):
-    state, claimed, rows = ledger.state, ledger.claimed_epsilon(), ledger.most_rows_per_person
+    state, claimed, rows = ledger.state, ledger.claimed_epsilon(), ledger.plan.stated_per_person
     holds = ledger.guarantee_holds
     no_person_because = None if rows is None else epsilons.persons_unavailable(state)
     has_person = holds and rows is not None and no_person_because is None
@@ -199,7 +203,7 @@ def _figures(ledger, figures, person, **others):
     parts += [f"{ceil_text(figures.added_in_all, 2)} to delta"] if figures.added_in_all else []
     return {
         "was_released": released,
-        "covers_owners": released and ledger.most_rows_per_person is not None,
+        "covers_owners": released and ledger.plan.stated_per_person is not None,
         "is_less_than_planned": figures.epsilon < figures.whole_plan_epsilon,
         "additions": " and ".join(parts),
         "epsilon_with_additions": figures.epsilon + lost[0],
@@ -228,3 +232,81 @@ def _counted(plan, state):
     if plan.earlier:
         parts.append(number(len(plan.earlier), "earlier phase") + " of the training")
     return ", ".join(parts)
+
+
+class Figures:
+    """The guarantee for an example, or for a person who owns some.
+
+    Args:
+        ledger: `PrivacyLedger` whose guarantee holds.
+        rows: None for the sampled unit; for persons where examples are sampled, how many each has.
+
+    Attributes:
+        epsilon: So far, a float.
+        whole_plan_epsilon: After the last update and answer planned.
+        added: Dict of the additions to delta, by reason.
+        added_in_all: Their sum.
+    """
+
+    def __init__(self, ledger, rows=None):
+        self._state, self._rows = ledger.state, rows
+        self.delta = ledger.plan.delta
+        epsilon = ledger.epsilon if rows is None else ledger.person_epsilon
+        self.epsilon, self.whole_plan_epsilon = epsilon(), epsilon(whole_plan=True)
+        computed = self.epsilon if rows is None else epsilons.person_epsilon(self._state, rows)
+        self.added = added_to_delta(ledger, computed)
+        self.added_in_all, self.is_finite = total(self.added), math.isfinite(self.epsilon)
+
+    @functools.cached_property
+    def odds(self):
+        """The factor by which odds change at most, except with probability delta; maybe infinite.
+
+        More than exp(epsilon): results beyond that may have a probability of more than delta.
+        """
+        loss = profiles.loss_at(self._profile, self.delta)
+        return math.exp(loss) if loss < _LARGEST else math.inf
+
+    @property
+    def certainty(self):
+        """How sure an attacker with even odds can become, except with that probability."""
+        return 1 / (1 + 1 / self.odds)
+
+    @functools.cached_property
+    def true_positive_rates(self):
+        """The highest true-positive rate of an attack by its false-positive rate, a dict."""
+        return {
+            rate: profiles.true_positive_rate(self._profile, rate) for rate in FALSE_POSITIVE_RATES
+        }
+
+    @property
+    def best_at_1_percent(self):
+        """The highest true-positive rate at that false-positive rate."""
+        return self.true_positive_rates[0.01]
+
+    @property
+    def best_at_1_permille(self):
+        """The highest true-positive rate at that false-positive rate."""
+        return self.true_positive_rates[0.001]
+
+    @property
+    def mu_is_close(self):
+        """Whether attacks with few false positives are about as good as mu says.
+
+        What bounds a search is far from a Gaussian mechanism: its mu would look like another
+        guarantee.
+        """
+        return self.rate_by_mu(0.01) <= 2 * self.best_at_1_percent
+
+    @functools.cached_property
+    def mu(self):
+        """See `profiles.gaussian_mu`."""
+        return profiles.gaussian_mu(self._profile)
+
+    def rate_by_mu(self, false_positive_rate):
+        """The true-positive rate that mu alone would allow."""
+        return float(special.ndtr(special.ndtri(false_positive_rate) + self.mu))
+
+    @functools.cached_property
+    def _profile(self):
+        found = epsilons.profile(self._state, self._rows)
+        return profiles.plus(found, self.added_in_all)

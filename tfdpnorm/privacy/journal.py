@@ -179,14 +179,9 @@ class Journal:
 
 
 def create_journal(path, header):
-    """Starts a file, which appears whole or not at all.
+    """Starts a file, which appears whole or not at all; returns its `Journal`, open for writing.
 
-    Args:
-        path: A file that does not exist, in a folder that does.
-        header: Dict that JSON can hold.
-
-    Returns:
-        A `Journal`, open for writing.
+    `path` is a file that does not exist, in a folder that does; `header` a dict that JSON can hold.
 
     Raises:
         FileExistsError: if there is a file already.
@@ -223,9 +218,7 @@ def create_journal(path, header):
 def read_journal(path):
     """Reads a file that `create_journal` made.
 
-    Returns:
-        Pair of a `Journal`, to which nothing can be written before `open`, and the list of its
-        lines, the header first: dicts.
+    Returns a `Journal`, to which nothing can be written before `open`, and its lines, dicts.
 
     Raises:
         LedgerCorruptError: if the file is not what was written.
@@ -259,13 +252,7 @@ def corrupt(path, number, found):
 
 
 def encode_line(number, fields, before):
-    """Returns line `number` as bytes, with its end.
-
-    Args:
-        number: Of the line, from 1.
-        fields: Dict of the fields of the line.
-        before: Checksum of the line before, 32 characters; `NO_CHECKSUM` for the first.
-    """
+    """Returns line `number`, from 1, as bytes with its end; `before` is the checksum before it."""
     text = json.dumps({"line": number, **fields}, separators=(",", ":"), allow_nan=False)[:-1]
     return f'{text},"sum":"{checksum(before, text.encode())}"}}\n'.encode()
 

@@ -42,8 +42,7 @@ class PrivacyLedger:
     Args:
         plan: The `PrivacyPlan` of the run.
         settings: What else describes the run: a dict of str, int, float, bool and None by name.
-            `privacy_statement` reads "noise_generator", "noise_grid", "sum_rounding" and
-            "most_rows_per_person".
+            `privacy_statement` reads "noise_generator", "noise_grid" and "sum_rounding".
 
     Attributes:
         run_id: Twelve hexadecimal digits that no other run has, a string.
@@ -56,7 +55,7 @@ class PrivacyLedger:
 
     def __init__(self, plan: PrivacyPlan, settings: Mapping[str, Any] | None = None) -> None:
         plan = arguments.instance("plan", plan, PrivacyPlan, remedy="Build one with make_plan.")
-        self._state, self._settings = first_state(plan), _checked_settings(settings, plan.unit)
+        self._state, self._settings = first_state(plan), _checked_settings(settings)
         self.run_id = uuid.uuid4().hex[:12]
         self.software = software()
         self.file = self._stated_file = None
@@ -82,11 +81,6 @@ class PrivacyLedger:
     def is_of_search(self) -> bool:
         """Whether it is the ledger of a search, and not of one of its trials or another run."""
         return self.state.search is not None and "secret" in self.settings
-
-    @property
-    def most_rows_per_person(self) -> int | None:
-        """The most examples of a person that an epsilon is stated for as well; None for one."""
-        return self._settings.get("most_rows_per_person")
 
     @property
     def state(self) -> LedgerState:
@@ -158,12 +152,17 @@ class PrivacyLedger:
         return epsilons.validation_epsilon(self._state, accountant, whole_plan=whole_plan)
 
     def person_epsilon(self, *, whole_plan: bool = False) -> float:
-        """Returns the epsilon of every person with up to `most_rows_per_person` examples.
+        """Returns the epsilon of every person with up to `plan.stated_per_person` rows.
 
         Raises:
             ValueError: where there is none; see `privacy.epsilons`.
         """
-        rows = self.most_rows_per_person
+        rows = self.plan.stated_per_person
+        if rows is None:
+            raise PrivacyError(
+                'Expected a plan with most_per_person and unit="row", got another one. With '
+                'unit="person", epsilon() is that of a person.'
+            )
         return self._within_delta(epsilons.person_epsilon(self._state, rows, whole_plan=whole_plan))
 
     def _within_delta(self, epsilon):
@@ -379,7 +378,7 @@ def _plan_fields(plan):
     return {name: "inf" if value == math.inf else value for name, value in fields.items()}
 
 
-def _checked_settings(settings, unit):
+def _checked_settings(settings):
     if settings is None:
         return {}
     if not isinstance(settings, Mapping):
@@ -388,15 +387,9 @@ def _checked_settings(settings, unit):
         if not isinstance(name, str):
             raise ValueError(f"Expected the names in settings to be strings, got {name!r}.")
     checked = {name: arguments.scalar(f"settings[{name!r}]", settings[name]) for name in settings}
-    rows = checked.get("most_rows_per_person")
-    if rows is not None and unit == "person":
+    if "most_rows_per_person" in checked:  # of a ledger of 0.2 before its release
         raise ValueError(
-            "Expected no most_rows_per_person where persons are sampled, got "
-            f"{rows!r}. Leave it out: epsilon is that of a person with any number of examples."
-        )
-    if rows is not None:
-        remedy = "Epsilon for one example is stated anyway."
-        arguments.integer(
-            "most_rows_per_person", rows, at_least=1, remedy=remedy, wrong_type=ValueError
+            "Expected the most rows of a person in the plan, got settings['most_rows_per_person']. "
+            'Write make_plan(..., most_per_person=k, unit="row").'
         )
     return checked

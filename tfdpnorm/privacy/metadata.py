@@ -64,12 +64,9 @@ class PrivateRun:
 
 
 def metadata_of(ledger, trained, saved):
-    """Returns the metadata of a model, a dict that JSON can hold.
+    """Returns the metadata of a model that the run of a ledger trained, a dict that JSON can hold.
 
-    Args:
-        ledger: `PrivacyLedger` of the run that trained it.
-        trained: Digests of the weights that the run trained.
-        saved: Arrays of all weights of the model in the file.
+    `trained` are the digests of the weights that it trained, `saved` all arrays of the file.
     """
     known = {digest: _caveats(_origins.get(digest, ())) for digest in weight_digests(saved)}
     own = _caveats(origins_by_run(ledger))
@@ -143,12 +140,7 @@ def origins_by_run(ledger):
 
 
 def remember(digests, origins):
-    """Remembers where weights are from, in this process.
-
-    Args:
-        digests: As `weight_digests` gives them.
-        origins: Tuple of `Caveat` and `PrivateRun`.
-    """
+    """Remembers for `weight_digests` where they are from: a tuple of `Caveat` and `PrivateRun`."""
     for digest in digests:
         _origins[digest] = (*_origins.get(digest, ()), *origins)
 

@@ -6,13 +6,26 @@ A phase has its own noise, clipping norm and sampling rate. A schedule of them i
 import dataclasses
 
 from tfdpnorm import arguments
+from tfdpnorm.checked import Checked, field
+from tfdpnorm.choices import UNITS
 from tfdpnorm.privacy.caveats import caveat
 
-UNITS = ("row", "person")
+
+def _mechanisms(_, parts):
+    parts = tuple(map(tuple, parts))
+    for rate, noise, count in parts:
+        arguments.sampling_rate("sampling rate", rate)
+        arguments.noise_multiplier("noise multiplier", noise)
+        arguments.whole("count", count, at_least=0)
+    return parts
+
+
+def _tuple(_, values):
+    return tuple(values)
 
 
 @dataclasses.dataclass(frozen=True)
-class Phase:
+class Phase(Checked):
     """The releases of a run that has ended; see `PrivacyLedger.as_phase`.
 
     Attributes:
@@ -29,31 +42,16 @@ class Phase:
         unit: What it protects, "row" or "person".
     """
 
-    run: str
-    updates: int
-    mechanisms: tuple
-    validation: tuple = ()
-    added_delta: float = 0.0
+    run: str = field(arguments.text)
+    updates: int = field(arguments.whole, at_least=0)
+    mechanisms: tuple = field(_mechanisms)
+    validation: tuple = field(_mechanisms, ())
+    added_delta: float = field(arguments.nonnegative, 0.0)
     noise_generator: str | None = None
     is_exact: bool = True
-    not_covered: tuple = ()
-    reasons: tuple = ()
-    unit: str = "row"
-
-    def __post_init__(self):
-        arguments.text("run", self.run)
-        arguments.choice("unit", self.unit, UNITS)
-        arguments.whole("updates", self.updates, at_least=0)
-        arguments.nonnegative("added_delta", self.added_delta)
-        for name in ("mechanisms", "validation"):
-            parts = tuple(map(tuple, getattr(self, name)))
-            for rate, noise, count in parts:
-                arguments.sampling_rate("sampling rate", rate)
-                arguments.noise_multiplier("noise multiplier", noise)
-                arguments.whole("count", count, at_least=0)
-            object.__setattr__(self, name, parts)
-        for name in ("not_covered", "reasons"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
+    not_covered: tuple = field(_tuple, ())
+    reasons: tuple = field(_tuple, ())
+    unit: str = field(arguments.choice, "row", allowed=UNITS)
 
     @property
     def in_words(self):
@@ -80,11 +78,7 @@ class Phase:
 
 
 def caveats_of_phases(phases):
-    """Returns the caveats of a run on what its earlier phases do not cover, a list of `Caveat`.
-
-    Args:
-        phases: Tuple of `Phase`.
-    """
+    """Returns the caveats of a run on what its earlier `phases` do not cover, a list."""
     return [
         caveat("not_covered", sentence=f"of the phase {phase.run}: {sentence}")
         for phase in phases

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from functools import cached_property
 from typing import TYPE_CHECKING
 
-import dp_accounting
-
 from tfdpnorm import arguments
+from tfdpnorm.checked import Checked, field
+from tfdpnorm.choices import UNITS
 from tfdpnorm.errors import PrivacyError
-from tfdpnorm.privacy.accountants import ACCOUNTANTS, dp_sgd_event
-from tfdpnorm.privacy.composition import run_epsilon
-from tfdpnorm.privacy.epsilon_curve import EpsilonCurve
+from tfdpnorm.privacy.accountants import ACCOUNTANTS, accountant_of, composed_epsilon
 from tfdpnorm.privacy.phases import Phase
 
 if TYPE_CHECKING:
@@ -25,8 +22,14 @@ NO_NOISE = "the noise multiplier is 0"
 _NO_SCHEDULE = "For a schedule, train in phases: make_plan(..., after=ledger)."
 
 
+def unit_of(unit, most_per_person):
+    """Returns the unit of a plan, "row" or "person", with the default for None."""
+    default = "row" if most_per_person is None else "person"
+    return default if unit is None else arguments.choice("unit", unit, UNITS)
+
+
 @dataclasses.dataclass(frozen=True)
-class PrivacyPlan:
+class PrivacyPlan(Checked):
     """The plan of one run of DP-SGD (Abadi et al. 2016, Algorithm 1). `make_plan` builds it.
 
     Epsilon here is for the neighbouring relation add_or_remove_one: add or remove one example, with
@@ -37,7 +40,7 @@ class PrivacyPlan:
 
     Attributes:
         num_examples: Number N of private training examples, >= 1; treated as public. Of persons,
-            with `most_per_person`.
+            where they are the unit.
         expected_batch_size: Expected batch size, 0 < expected_batch_size <= N.
         steps: Number of optimizer updates planned, >= 1.
         noise_multiplier: z, noise on the sum of clipped gradients over `l2_norm_clip`, >= 0. With
@@ -61,119 +64,107 @@ class PrivacyPlan:
             1 / z_g^2 + n / z_s^2, is 1 / z^2, and the guarantee is the same for any s.
         earlier: Tuple of `tfdpnorm.privacy.phases.Phase`: earlier phases of the training, which
             every epsilon includes.
-        most_per_person: None if an example is a row. Otherwise it is a person, whatever the number
-            of their rows, and this is the most rows of one that an update reads.
+        most_per_person: Most rows k of one person, >= 1, or None where persons do not matter.
+        unit: The unit of privacy. "person": persons are sampled and protected, each with all of
+            their rows, of which an update reads up to k. "row": rows are sampled and protected; the
+            statement has an epsilon for a person with up to k rows as well. None is "person" with
+            `most_per_person`, and "row" without.
 
     Raises:
         ValueError: if a value is outside of its range, the expected batch is larger than the data
             set, there are statistics queries without a share, or an earlier phase protects another
-            unit.
+            unit; for unit "person" without `most_per_person`.
     """
 
-    num_examples: int
-    expected_batch_size: float
-    steps: int
-    noise_multiplier: float
-    l2_norm_clip: float
-    delta: float
-    accountant: str = "rdp"
-    epsilon_target: float | None = None
-    sampling: str = "poisson"
-    no_guarantee_because: tuple[str, ...] = ()
-    statistics_queries: int = 0
+    num_examples: int = field(arguments.whole, at_least=1)
+    expected_batch_size: float = field(arguments.positive)
+    steps: int = field(arguments.updates, at_least=1)
+    noise_multiplier: float = field(
+        arguments.noise_multiplier,
+        remedy="It is the noise's standard deviation over l2_norm_clip; 0 means no noise. "
+        + _NO_SCHEDULE,
+    )
+    l2_norm_clip: float = field(arguments.positive, allow_inf=True, remedy=_NO_SCHEDULE)
+    delta: float = field(arguments.open_unit)
+    accountant: str = field(arguments.choice, "rdp", allowed=ACCOUNTANTS)
+    epsilon_target: float | None = field(arguments.positive, None, allow_inf=True)
+    sampling: str = field(arguments.choice, "poisson", allowed=SAMPLINGS)
+    no_guarantee_because: tuple[str, ...] = field(
+        arguments.sentences, (), remedy="Say in words why no guarantee holds."
+    )
+    statistics_queries: int = field(arguments.whole, 0, at_least=0)
     statistics_budget_share: float = 0.0
-    earlier: tuple[Phase, ...] = ()
-    most_per_person: int | None = None
+    earlier: tuple[Phase, ...] = field(lambda _, phases: tuple(map(Phase.of, phases)), ())
+    most_per_person: int | None = field(arguments.whole, None, at_least=1)
+    unit: str | None = None
 
     def __post_init__(self):
-        values = {
-            "num_examples": arguments.whole("num_examples", self.num_examples, at_least=1),
-            "expected_batch_size": arguments.positive(
-                "expected_batch_size", self.expected_batch_size
-            ),
-            "steps": arguments.updates("steps", self.steps, at_least=1),
-            "noise_multiplier": arguments.noise_multiplier(
-                "noise_multiplier",
-                self.noise_multiplier,
-                remedy="It is the noise's standard deviation over l2_norm_clip; 0 means no noise. "
-                + _NO_SCHEDULE,
-            ),
-            "l2_norm_clip": arguments.positive(
-                "l2_norm_clip", self.l2_norm_clip, allow_inf=True, remedy=_NO_SCHEDULE
-            ),
-            "delta": arguments.open_unit("delta", self.delta),
-            "accountant": arguments.choice("accountant", self.accountant, ACCOUNTANTS),
-            "sampling": arguments.choice("sampling", self.sampling, SAMPLINGS),
-            "statistics_queries": arguments.whole(
-                "statistics_queries", self.statistics_queries, at_least=0
-            ),
-            "statistics_budget_share": 0.0,
-            "earlier": tuple(map(Phase.of, self.earlier)),
-        }
-        if self.most_per_person is not None:
-            values["most_per_person"] = arguments.whole(
-                "most_per_person", self.most_per_person, at_least=1
+        super().__post_init__()
+        self._set("unit", unit_of(self.unit, self.most_per_person))
+        self._check_persons()
+        share = self.statistics_budget_share
+        if self.statistics_queries or share != 0:
+            share = arguments.open_unit(
+                "statistics_budget_share", share, remedy="The gradient needs the rest."
             )
-        others = [phase.run for phase in values["earlier"] if phase.unit != self.unit]
-        if others:
-            raise PrivacyError(
-                f"Expected earlier phases that protect a {self.unit}, as this phase does, got "
-                f"{others[0]}, which protects another unit: their epsilons do not compose. Train "
-                "all phases with most_per_person, or none."
-            )
-        if values["statistics_queries"] or self.statistics_budget_share != 0:
-            values["statistics_budget_share"] = arguments.open_unit(
-                "statistics_budget_share",
-                self.statistics_budget_share,
-                remedy="The gradient needs the rest.",
-            )
-        if self.epsilon_target is not None:
-            values["epsilon_target"] = arguments.positive(
-                "epsilon_target", self.epsilon_target, allow_inf=True
-            )
-        if values["expected_batch_size"] > values["num_examples"]:
-            raise ValueError(
-                "Expected expected_batch_size <= num_examples, got "
-                f"expected_batch_size={self.expected_batch_size!r} and "
-                f"num_examples={self.num_examples!r}. Lower expected_batch_size; equal to "
-                "num_examples it makes every batch the whole data set."
-            )
-        if values["expected_batch_size"] / values["num_examples"] < 1e-300:
-            raise ValueError(
-                "Expected expected_batch_size / num_examples >= 1e-300, got "
-                f"expected_batch_size={self.expected_batch_size!r} and "
-                f"num_examples={self.num_examples!r}. Give the number of examples in an average "
-                "batch."
-            )
-        if math.isinf(values["l2_norm_clip"]) and values["noise_multiplier"] > 0:
+        self._set("statistics_budget_share", float(share))
+        self._check_sizes()
+        if math.isinf(self.l2_norm_clip) and self.noise_multiplier > 0:
             raise ValueError(
                 "Expected a finite l2_norm_clip where there is noise, got l2_norm_clip=inf "
                 f"and noise_multiplier={self.noise_multiplier!r}. The noise's standard deviation "
                 "is noise_multiplier * l2_norm_clip and would be infinite: give a finite "
                 "l2_norm_clip, or noise_multiplier=0 (epsilon=inf) for training without privacy."
             )
-        own = [NO_NOISE] if values["noise_multiplier"] == 0 else []
-        if values["sampling"] != "poisson":
+        own = [NO_NOISE] if self.noise_multiplier == 0 else []
+        if self.sampling != "poisson":
             own.append(
                 f"the sampling of batches is {self.sampling!r}, and epsilon is computed for "
                 "Poisson sampling"
             )
-        given = arguments.sentences(
-            "no_guarantee_because",
-            self.no_guarantee_because,
-            "Say in words why no guarantee holds.",
-        )
-        before = [f"of an earlier phase: {r}" for phase in values["earlier"] for r in phase.reasons]
-        values["no_guarantee_because"] = tuple(dict.fromkeys((*given, *own, *before)))
-        if values["expected_batch_size"].is_integer():
-            values["expected_batch_size"] = int(values["expected_batch_size"])
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        before = [f"of an earlier phase: {r}" for phase in self.earlier for r in phase.reasons]
+        reasons = dict.fromkeys((*self.no_guarantee_because, *own, *before))
+        self._set("no_guarantee_because", tuple(reasons))
+
+    def _check_persons(self):
+        if self.unit == "person" and self.most_per_person is None:
+            raise ValueError(
+                'Expected most_per_person with unit="person", got None. Give the most rows of a '
+                "person that an update reads."
+            )
+        others = [phase.run for phase in self.earlier if phase.unit != self.unit]
+        if others:
+            raise PrivacyError(
+                f"Expected earlier phases that protect a {self.unit}, as this phase does, got "
+                f"{others[0]}, which protects another unit: their epsilons do not compose. Train "
+                "all phases with the same unit."
+            )
+
+    def _check_sizes(self):
+        size, count = self.expected_batch_size, self.num_examples
+        size = int(size) if size.is_integer() else size
+        self._set("expected_batch_size", size)
+        got = f"got expected_batch_size={size!r} and num_examples={count}"
+        if size > count:
+            raise ValueError(
+                f"Expected expected_batch_size <= num_examples, {got}. Lower expected_batch_size; "
+                "equal to num_examples it makes every batch the whole data set."
+            )
+        if size / count < 1e-300:
+            raise ValueError(
+                f"Expected expected_batch_size / num_examples >= 1e-300, {got}. Give the number of "
+                "examples in an average batch."
+            )
 
     @property
-    def unit(self) -> str:
-        """The unit that is added or removed between neighbouring data sets: "row" or "person"."""
-        return "row" if self.most_per_person is None else "person"
+    def drawn_per_person(self) -> int | None:
+        """Most rows of a drawn person in an update; None where rows are drawn."""
+        return self.most_per_person if self.unit == "person" else None
+
+    @property
+    def stated_per_person(self) -> int | None:
+        """For a person of how many rows an epsilon is stated, too; None where for no such one."""
+        return self.most_per_person if self.unit == "row" else None
 
     @property
     def sampling_rate(self) -> float:
@@ -225,37 +216,34 @@ class PrivacyPlan:
         """The releases of earlier phases about their training examples, for `composed_epsilon`."""
         return [part for phase in self.earlier for part in phase.mechanisms]
 
-    @cached_property
-    def curve(self) -> EpsilonCurve:
-        """The `EpsilonCurve` of the plan's own updates."""
-        return EpsilonCurve(
-            self.sampling_rate, self.noise_multiplier, self.steps, self.delta, self.accountant
-        )
-
-    def event(self, updates: int) -> dp_accounting.DpEvent:
-        """The `DpEvent` of the first `updates` >= 0 updates; non-private if no guarantee holds.
-
-        Without earlier phases.
-
-        It has an update with statistics queries as the one Gaussian mechanism that it composes to:
-        dp_accounting's PLD accountant takes no composed event inside a sampled one.
-        """
-        event = dp_sgd_event(self.sampling_rate, self.noise_multiplier, updates)
-        return event if self.guarantee_holds else dp_accounting.NonPrivateDpEvent()
+    def reported_at(self, updates: int) -> int:
+        """The update count >= `updates`, an int, whose epsilon is stated after `updates`."""
+        return accountant_of(self.accountant).reported_at(updates, self.steps)
 
     def epsilon_after(self, updates: int) -> float:
         """Epsilon guaranteed after `updates` >= 0 updates, a float; infinite without a guarantee.
 
         With the "pld" accountant the value is exact at `steps`. Before, it is that of a slightly
-        larger number of updates (see `EpsilonCurve`).
+        larger number of updates.
         """
         epsilon = self.claimed_epsilon_after(updates)
         return epsilon if self.guarantee_holds else math.inf
 
-    def claimed_epsilon_after(self, updates: int) -> float:
+    def claimed_epsilon_after(
+        self, updates: int, *, also: Sequence[tuple] = (), accountant: str | None = None
+    ) -> float:
         """Epsilon by the formula after `updates`, a float, whatever is known against it.
 
         **A claim, not a guarantee**: anyone who prints it must say so. It serves to compare with
         papers whose scheme does not keep its promise.
+
+        Args:
+            updates: >= 0.
+            also: What else was released about the training examples, for `composed_epsilon`.
+            accountant: Another one than the plan's; None for that.
         """
-        return run_epsilon(self, updates, ())
+        updates = arguments.whole("updates", updates, at_least=0)
+        accountant = self.accountant if accountant is None else accountant
+        reported = accountant_of(accountant).reported_at(updates, self.steps)
+        own = (self.sampling_rate, self.noise_multiplier, reported)
+        return composed_epsilon([own, *also, *self.earlier_mechanisms], self.delta, accountant)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tfdpnorm import arguments
 from tfdpnorm.errors import PrivacyWarning
-from tfdpnorm.privacy.accountants import delta_for_pld
+from tfdpnorm.privacy.accountants import accountant_of
 from tfdpnorm.privacy.budget import PrivacyBudget
 from tfdpnorm.privacy.calibration import calibrate_noise_multiplier, noise_beside
 from tfdpnorm.privacy.ledger import PrivacyLedger, read_ledger
@@ -43,6 +43,7 @@ def make_plan(
     statistics_budget_share: float = 0.0,
     after: PrivacyLedger | str | os.PathLike | None = None,
     most_per_person: int | None = None,
+    unit: str | None = None,
 ) -> PrivacyPlan:
     """Makes a `PrivacyPlan` from either a budget or a noise multiplier.
 
@@ -66,8 +67,9 @@ def make_plan(
         after: `PrivacyLedger` of a run on the same data that has ended, or the path of its file:
             the plan is of a second phase, with noise, clipping norm and sampling rate of its own.
             The budget, and every epsilon, are then of all phases together.
-        most_per_person: As in `PrivacyPlan`; with it `num_examples` and `expected_batch_size` are
-            numbers of persons.
+        most_per_person: As in `PrivacyPlan`.
+        unit: "person" or "row", as in `PrivacyPlan`. With "person", the default where
+            `most_per_person` is given, `num_examples` and `expected_batch_size` count persons.
 
     Returns:
         The `PrivacyPlan`, with the calibrated noise multiplier.
@@ -92,27 +94,7 @@ def make_plan(
         )
         print(plan.noise_multiplier, plan.epsilon_after(500))
     """
-    if (budget is None) == (noise_multiplier is None):
-        got = "neither" if budget is None else "both"
-        raise ValueError(
-            f"Expected exactly one of budget and noise_multiplier, got {got}. Give "
-            "budget=PrivacyBudget(epsilon=..., delta=...) to have the noise calibrated, or "
-            "noise_multiplier=... with delta=... to choose it."
-        )
-    if budget is not None:
-        arguments.instance(
-            "budget", budget, PrivacyBudget, remedy="Write PrivacyBudget(epsilon=..., delta=...)."
-        )
-    if budget is not None and delta is not None:
-        raise ValueError(
-            f"Expected no delta in addition to a budget, got delta={delta!r} and {budget!r}. "
-            "Remove delta; the budget's is used."
-        )
-    if budget is None and delta is None:
-        raise ValueError(
-            f"Expected delta with noise_multiplier={noise_multiplier!r}, got None. "
-            "Give a delta of at most 0.1 / num_examples."
-        )
+    _check_amount(budget, noise_multiplier, delta)
     if (steps is None) == (epochs is None):
         got = "neither" if steps is None else "both"
         raise ValueError(f"Expected exactly one of steps and epochs, got {got}. Give one of them.")
@@ -135,6 +117,7 @@ def make_plan(
         "statistics_budget_share": statistics_budget_share,
         "earlier": _phases(after),
         "most_per_person": most_per_person,
+        "unit": unit,
     }
     if budget is not None:
         # Check all values before the calibration, whose own errors would speak of a sampling rate
@@ -147,8 +130,8 @@ def make_plan(
         else:
             noise_multiplier = calibrate_noise_multiplier(*settings_of_noise)
     plan = PrivacyPlan(noise_multiplier=noise_multiplier, **settings)
-    if plan.accountant == "pld" and plan.noise_multiplier:
-        delta_for_pld(plan.delta, plan.steps)  # Refused now, and not amid the training.
+    if plan.noise_multiplier:
+        accountant_of(plan.accountant).check(plan.delta, plan.steps)  # and not amid the training
     if plan.delta >= 1 / plan.num_examples:
         warnings.warn(
             f"delta={plan.delta:g} is not below 1 / num_examples={1 / plan.num_examples:g} "
@@ -158,6 +141,31 @@ def make_plan(
             stacklevel=2,
         )
     return plan
+
+
+def _check_amount(budget, noise_multiplier, delta):
+    """Rejects all but a budget, or a noise multiplier with its delta."""
+    if (budget is None) == (noise_multiplier is None):
+        got = "neither" if budget is None else "both"
+        raise ValueError(
+            f"Expected exactly one of budget and noise_multiplier, got {got}. Give "
+            "budget=PrivacyBudget(epsilon=..., delta=...) to have the noise calibrated, or "
+            "noise_multiplier=... with delta=... to choose it."
+        )
+    if budget is None:
+        if delta is None:
+            raise ValueError(
+                f"Expected delta with noise_multiplier={noise_multiplier!r}, got None. "
+                "Give a delta of at most 0.1 / num_examples."
+            )
+        return
+    remedy = "Write PrivacyBudget(epsilon=..., delta=...)."
+    arguments.instance("budget", budget, PrivacyBudget, remedy=remedy)
+    if delta is not None:
+        raise ValueError(
+            f"Expected no delta in addition to a budget, got delta={delta!r} and {budget!r}. "
+            "Remove delta; the budget's is used."
+        )
 
 
 def _phases(after):

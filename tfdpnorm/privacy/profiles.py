@@ -8,15 +8,24 @@ probability b (its true-positive rate) where it was, and
     b <= exp(epsilon) a + delta    and    1 - a <= exp(epsilon) (1 - b) + delta.
 """
 
+import functools
 import math
 
 import numpy as np
-from dp_accounting.rdp.rdp_privacy_accountant import compute_delta
 from scipy import special
 
 from tfdpnorm import arguments
-from tfdpnorm.privacy.accountants import RDP_ORDERS, delta_lost_by_pld
+from tfdpnorm.privacy.accountants import (
+    composed_rdp,
+    delta_lost_by_pld,
+    pld_interval,
+    rdp_to_deltas,
+    rdp_to_epsilon,
+)
+from tfdpnorm.privacy.mixtures import added, composed_losses, removed
 
+# Epsilons whose privacy losses are not worth computing: exp(700) is the largest number.
+_HOPELESS = 3_000
 # Beyond, exp overflows; such guarantees are worthless.
 _LARGEST = 700.0
 _ROUNDS = 4
@@ -26,23 +35,59 @@ _EPSILONS = np.concatenate([np.linspace(0, 2, 201), np.geomspace(2.01, 60, 600)]
 _RATES = special.ndtr(np.linspace(special.ndtri(1e-3), -special.ndtri(1e-3), 3001))
 
 
+@functools.lru_cache(maxsize=32)
+def composed_profile(parts, delta, rows=1):
+    """The profile of Gaussian mechanisms, for a person who owns up to `rows` examples.
+
+    It is the smaller one, at each epsilon, of two that hold: that of the privacy losses, where they
+    can be computed, and that of Renyi divergences for one example, by the lemma for groups.
+
+    Args:
+        parts: Tuple of (sampling rate, noise multiplier, count).
+        delta: In (0, 1): about where the profile has to be precise.
+        rows: Of the person, >= 1.
+
+    Returns:
+        A function, as in the head of this module.
+    """
+    parts = tuple(part for part in parts if part[2])
+    if not parts:
+        return of_nothing
+    rdp = composed_rdp(parts)
+    known = [of_group(of_rdp(rdp), rows)]
+    epsilon = rows * rdp_to_epsilon(rdp, delta)
+    if 0 < epsilon < _HOPELESS:
+        try:
+            known.append(_profile_of_losses(parts, epsilon, rows))
+        except (ValueError, ArithmeticError, MemoryError):
+            pass  # As for `epsilon_of`: there are settings whose losses cannot be computed.
+    return smallest(known)
+
+
+def _profile_of_losses(parts, epsilon, rows):
+    updates = sum(count for _, _, count in parts)
+    interval = pld_interval(epsilon, updates)
+    directions = [
+        composed_losses([(pair(q, z, rows), count) for q, z, count in parts], interval)
+        for pair in (removed, added)
+    ]
+    return of_losses(directions, updates)
+
+
 def of_nothing(epsilons):
     """The profile where nothing was released."""
     return np.zeros(len(epsilons))
 
 
 def of_rdp(rdp):
-    """The profile of Renyi divergences `rdp` [len(RDP_ORDERS)]."""
-    return lambda epsilons: np.array([compute_delta(RDP_ORDERS, rdp, e)[0] for e in epsilons])
+    """The profile of Renyi divergences `rdp`, one for each of `RDP_ORDERS`."""
+    return functools.partial(rdp_to_deltas, rdp)
 
 
 def of_losses(directions, updates):
-    """The profile of privacy losses.
+    """The profile of privacy `Losses`, with what is protected and without.
 
-    Args:
-        directions: `tfdpnorm.privacy.losses.Losses` with what is protected and without, or of one
-            direction that serves both.
-        updates: How many mechanisms they are composed of, whose rounding is added.
+    They are composed of `updates` mechanisms, whose rounding is added.
     """
 
     def profile(epsilons):
@@ -100,12 +145,7 @@ def epsilon_at(profile, delta):
 
 
 def true_positive_rate(profile, false_positive_rate):
-    """The highest true-positive rate that an attack can have, a float, never too small.
-
-    Args:
-        profile: A profile.
-        false_positive_rate: That of the attack, in (0, 1).
-    """
+    """The highest true-positive rate of an attack with that false-positive rate in (0, 1)."""
     rate = arguments.open_unit("false_positive_rate", false_positive_rate)
     return float(_true_positive_rates(profile, np.array([rate]))[0])
 
@@ -115,14 +155,8 @@ def loss_at(profile, probability):
 
     The loss is the logarithm of the factor by which a result changes the odds. A profile bounds it,
     but not by delta at epsilon: at each epsilon, delta is the mean of 1 - exp(epsilon - loss) where
-    that is positive, so at least 1 - exp(epsilon - t) times the probability of a loss above t.
-
-    Args:
-        profile: A profile.
-        probability: In (0, 1).
-
-    Returns:
-        A float >= 0; infinite if the profile bounds no loss so.
+    that is positive, so at least 1 - exp(epsilon - t) times the probability of a loss above t. The
+    result is infinite if the profile bounds no loss so.
     """
     probability = arguments.open_unit("probability", probability)
     asked = np.append(0.0, np.geomspace(1e-4, _LARGEST, 100))

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfdpnorm import arguments
-from tfdpnorm.privacy.accountants import rdp_to_epsilon
-from tfdpnorm.privacy.composition import composed_rdp
+from tfdpnorm.privacy.accountants import composed_rdp, rdp_to_epsilon
 from tfdpnorm.privacy.selection import NumberOfRuns, selection_rdp
 
 
@@ -127,10 +126,8 @@ class SearchPlan:
     def epsilon(self, delta, trial=()):
         """The epsilon of the search for every training example, by Renyi DP.
 
-        Args:
-            delta: 0 < delta < 1.
-            trial: What the released trial has in fact spent, as in `composed_rdp`: counted where it
-                is more than planned.
+        `trial` is what the released one has spent, as in `composed_rdp`: counted where it is more
+        than planned.
         """
         return rdp_to_epsilon(self.rdp(trial), delta)
 
@@ -141,9 +138,7 @@ class SearchPlan:
     def score_epsilon(self, delta, queries=()):
         """The epsilon of the search for every validation example, if none is a training example.
 
-        Args:
-            delta: 0 < delta < 1.
-            queries: What was released about them in the trial, as in `composed_rdp`.
+        `queries` is what was released about them in the trial, as in `composed_rdp`.
         """
         noise = self.score_noise_multiplier
         planned = () if noise is None else ((1.0, noise, 1),)

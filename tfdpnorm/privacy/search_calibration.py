@@ -4,7 +4,7 @@ import dataclasses
 import math
 
 from tfdpnorm import arguments
-from tfdpnorm.privacy.accountants import dp_sgd_event, epsilon_of
+from tfdpnorm.privacy.accountants import composed_epsilon
 from tfdpnorm.privacy.budget import PrivacyBudget
 from tfdpnorm.privacy.calibration import (
     calibrate_noise_multiplier,
@@ -32,12 +32,6 @@ def calibrate_search(
         expected_trials, shape: See `SearchPlan`.
         score_is_private: Whether trials are scored on validation examples to be protected. They get
             the same epsilon.
-
-    Returns:
-        A `SearchPlan`, whose epsilons are at most the budget's.
-
-    Raises:
-        ValueError: if an argument is outside of its range, or no noise reaches the budget.
     """
     arguments.instance("budget", budget, PrivacyBudget)
     arguments.positive("the epsilon of a search", budget.epsilon)
@@ -97,13 +91,6 @@ def _guess(budget, rate, updates):
         return first_guess(budget, rate, updates)
 
 
-def _chance_of_none(plan):
-    if plan.shape != math.inf:
-        return []
-    chance = math.exp(-plan.expected_trials)
-    return [f"  with probability {chance:.2g} no trial is drawn, and the budget is spent anyhow"]
-
-
 def describe_search(plan, budget):
     """Says what a search will cost, and what the same budget would give otherwise: several lines.
 
@@ -126,7 +113,13 @@ def describe_search(plan, budget):
         f"  epsilon of the search {ceil_text(plan.epsilon(delta))}, of one trial alone "
         f"{ceil_text(plan.trial_epsilon(delta))}, by Renyi DP; noise multiplier {noises}",
         f"  scored on {scored}",
-        *_chance_of_none(plan),
+    ]
+    if plan.shape == math.inf:
+        chance = math.exp(-plan.expected_trials)
+        lines.append(
+            f"  with probability {chance:.2g} no trial is drawn, and the budget is spent anyhow"
+        )
+    lines += [
         "  Instead, for the same budget, by the accountant PLD:",
         f"  - no search, or one on public data: noise multiplier {alone}",
     ]
@@ -134,7 +127,10 @@ def describe_search(plan, budget):
         return "\n".join(lines)
     trials = math.ceil(plan.expected_trials)
     together = _noises(budget, [(rate, trials * updates) for rate, _, updates in plan.trials])
-    cost = _cost_of_runs(plan, delta)
+    cost = max(
+        composed_epsilon([(rate, noise, trials * updates)], delta, _OF_RUNS)
+        for rate, noise, updates in plan.trials
+    )
     cheaper = ", less than the search costs" if cost < plan.epsilon(delta) else ""
     lines.append(
         f"  - {trials} runs, all of which may be released: noise multiplier {together}. With the "
@@ -147,12 +143,3 @@ def _noises(budget, runs):
     """The noise multipliers of runs, pairs of a sampling rate and updates, as text."""
     found = [calibrate_noise_multiplier(budget, *run, accountant=_OF_RUNS) for run in runs]
     return ", ".join(f"{noise:.4g}" for noise in found)
-
-
-def _cost_of_runs(plan, delta):
-    """The epsilon of as many runs as trials are expected, of the dearest kind, all composed."""
-    trials = math.ceil(plan.expected_trials)
-    return max(
-        epsilon_of(dp_sgd_event(rate, noise, trials * updates), delta, _OF_RUNS)
-        for rate, noise, updates in plan.trials
-    )

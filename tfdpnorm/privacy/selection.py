@@ -10,10 +10,9 @@ import dataclasses
 import math
 
 import numpy as np
-from dp_accounting.rdp.rdp_privacy_accountant import compute_delta
 
 from tfdpnorm import arguments
-from tfdpnorm.privacy.accountants import RDP_ORDERS
+from tfdpnorm.privacy.accountants import RDP_ORDERS, rdp_to_deltas
 
 _MOST_HALVINGS = 200
 
@@ -69,13 +68,9 @@ class NumberOfRuns:
         return low  # of the two, the one with more runs: epsilon falls with gamma
 
     def draw(self, rng):
-        """Draws K.
+        """Draws K, an int, by a `numpy.random.Generator`, whose state reveals it.
 
-        Args:
-            rng: `numpy.random.Generator`. Its state reveals K, which must stay secret.
-
-        Returns:
-            An int, at least 1; at least 0 for the Poisson distribution.
+        It is at least 1; at least 0 for the Poisson distribution.
         """
         if self.is_poisson:
             return int(rng.poisson(self.mean))
@@ -92,14 +87,8 @@ class NumberOfRuns:
 def selection_rdp(run_rdp, runs, orders=RDP_ORDERS):
     """The Renyi divergence bound of releasing the best of K runs, and nothing of the others.
 
-    Args:
-        run_rdp: Bounds of one run, its score included, at each of `orders`, [len(orders)]. If runs
-            differ, the largest at each order.
-        runs: `NumberOfRuns`.
-        orders: Renyi orders > 1, ascending.
-
-    Returns:
-        Float array [len(orders)].
+    `run_rdp` [len(orders)] has the bounds of one run, its score included: if runs differ, the
+    largest at each of `orders`, which ascend. `runs` is a `NumberOfRuns`.
 
     Reference:
         Papernot and Steinke (2022), Theorem 2 (truncated negative binomial), Theorem 6 (Poisson).
@@ -111,12 +100,8 @@ def selection_rdp(run_rdp, runs, orders=RDP_ORDERS):
             f"{orders.shape} orders from {orders.min():g}."
         )
     if runs.is_poisson:
-        extra = np.array(
-            [
-                runs.mean * compute_delta(orders, run_rdp, math.log1p(1 / (order - 1)))[0]
-                for order in orders
-            ]
-        )
+        at = [math.log1p(1 / (order - 1)) for order in orders]
+        extra = runs.mean * rdp_to_deltas(run_rdp, at, orders)
     else:
         at_hat = (1 - 1 / orders) * run_rdp - math.log(runs.gamma) / orders
         extra = (1 + runs.shape) * at_hat.min()

@@ -7,6 +7,7 @@ computed, from public numbers alone.
 import dataclasses
 
 from tfdpnorm import arguments
+from tfdpnorm.checked import Checked, field
 
 # Of delta: the probability that a batch of the run does not fit into its slots.
 SHARE_OF_DELTA = 1e-3
@@ -15,7 +16,7 @@ _MULTIPLE = 8  # of rows, which kernels like
 
 
 @dataclasses.dataclass(frozen=True)
-class Slots:
+class Slots(Checked):
     """The slots of an update: K physical batches of P rows each.
 
     Attributes:
@@ -26,13 +27,8 @@ class Slots:
         TypeError, ValueError: if one of them is not an integer in its range.
     """
 
-    batches: int
-    rows: int
-
-    def __post_init__(self):
-        for name in ("batches", "rows"):
-            value = arguments.integer(name, getattr(self, name), at_least=1)
-            object.__setattr__(self, name, value)
+    batches: int = field(arguments.integer, at_least=1)
+    rows: int = field(arguments.integer, at_least=1)
 
     def batches_for(self, count):
         """Returns the physical batches of an update that drew `count` examples: K, or more.
@@ -45,27 +41,12 @@ class Slots:
 def slots_for(
     num_examples, expected_batch_size, *, updates, delta, physical_batch_size=None, replicas=1
 ):
-    """Returns the fewest slots that a batch of the run hardly ever exceeds.
+    """Returns the fewest `Slots` that a batch of the run hardly ever exceeds.
 
-    The probability that any of the run's batches does is at most delta / 1,000, by the union bound
-    over the updates and the exact tail of the binomial distribution.
-
-    Args:
-        num_examples: N >= 1.
-        expected_batch_size: q N, 0 < expected_batch_size <= N.
-        updates: T >= 1, those of the run.
-        delta: Of the run's guarantee, 0 < delta < 1.
-        physical_batch_size: Most rows of a physical batch; None for one physical batch on each
-            device.
-        replicas: The number of devices that the physical batches are shared among.
-
-    Returns:
-        `Slots`. With R the smallest number for which T P[Binomial(N, q) > R] <= delta / 1,000, K is
-        the smallest multiple of `replicas` for which K physical batches hold R rows, and P is
-        R / K, rounded up to a multiple of 8 but not beyond `physical_batch_size`.
-
-    Raises:
-        TypeError, ValueError: if `physical_batch_size` is not an integer >= 1.
+    With R the smallest number for which T P[Binomial(N, q) > R] <= delta / 1,000 (the union bound
+    over T updates), K is the smallest multiple of `replicas`, the number of devices, for which K
+    physical batches hold R rows, and P is R / K, rounded up to a multiple of 8 but not beyond
+    `physical_batch_size`. That is the most rows of a physical batch; None for one on each device.
     """
     needed = _hardly_exceeded(num_examples, expected_batch_size, SHARE_OF_DELTA * delta / updates)
     if physical_batch_size is None:

@@ -13,6 +13,7 @@ import dataclasses
 from tfdpnorm import arguments
 from tfdpnorm.errors import PrivacyError
 from tfdpnorm.privacy import entries
+from tfdpnorm.privacy.accountants import accountant_of
 from tfdpnorm.privacy.caveats import KINDS, Caveat, caveat
 from tfdpnorm.privacy.plan import PrivacyPlan
 from tfdpnorm.privacy.search import SearchPlan
@@ -160,14 +161,10 @@ class LedgerState:
         return sum(count for _, _, count in asked)
 
     def mechanisms(self, *, disjoint=None, whole_plan=False):
-        """Returns what the queries released, for `composed_epsilon`.
+        """Returns what the queries released, for `composed_epsilon`: each looks at all examples.
 
-        Args:
-            disjoint: About examples of which kind, a bool; None for both.
-            whole_plan: Whether to count those that were planned, where they are more.
-
-        Returns:
-            A list of (1.0, noise multiplier, count): every query looks at all of the examples.
+        `disjoint` says about examples of which kind, None for both; `whole_plan` whether to count
+        those that were planned, where they are more.
         """
         return [
             (1.0, noise_multiplier, max(asked, planned) if whole_plan else asked)
@@ -285,7 +282,7 @@ def _search(state, entry):
             "Runs with earlier phases are not supported in a search: the cost of a selection does "
             "not compose as updates do. Search the settings of each phase separately."
         )
-    if plan.accountant != "rdp":
+    if not accountant_of(plan.accountant).knows_searches:
         raise ValueError(
             f'Expected accountant="rdp" in a search, got {plan.accountant!r}: the cost of a search '
             "is computed by Renyi DP. Leave the accountant out."

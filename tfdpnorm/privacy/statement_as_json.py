@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tfdpnorm.privacy import statement_text, template
 from tfdpnorm.privacy.entries import ANSWERS
 from tfdpnorm.privacy.facts import facts_of
 from tfdpnorm.privacy.rounding import json_number
+from tfdpnorm.privacy.statement import sections_of
+from tfdpnorm.privacy.statement_text import DETAILS
 
 if TYPE_CHECKING:
     from typing import Any
@@ -45,7 +46,7 @@ def statement_json(ledger: PrivacyLedger, weights: str | None = None) -> dict[st
     """
     facts = facts_of(ledger, weights)
     declared, file, search = facts["declared"], facts["file"], facts["search"]
-    details = template.sections(statement_text.DETAILS, facts)
+    details = sections_of(DETAILS, facts)
     return {
         "format": FORMAT,
         "run": facts["run"],
@@ -55,7 +56,7 @@ def statement_json(ledger: PrivacyLedger, weights: str | None = None) -> dict[st
         "guarantee_holds": facts["confirmed"],
         "no_guarantee_because": list(facts["reasons"]),
         "guarantee": _figures(facts["figures"]),
-        "most_rows_per_person": facts["rows_per_person"],
+        "most_per_person": facts["plan"].most_per_person,
         "person": _figures(facts["person"]),
         "validation_epsilon": json_number(facts["validation_epsilon"]),
         "counted": facts["counted"],

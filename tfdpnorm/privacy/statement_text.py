@@ -5,7 +5,7 @@ fact]" its opposite, "[caveat code]" that of a recorded caveat; several must all
 margin they decide on the paragraph, within it on the words up to the next bracket; those after
 "[]" are always there. "*fact" stands for a line per sentence. A blank line ends a section, and a
 section without its heading is left out. The names are those of `facts_of`, with their
-attributes; `tfdpnorm.privacy.template` has the formats of values.
+attributes; `tfdpnorm.privacy.statement` has the formats of values.
 """
 
 SUMMARY = """

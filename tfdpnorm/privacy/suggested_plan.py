@@ -54,6 +54,7 @@ def suggest_plan(
     expected_batch_size=None,
     l2_norm_clip=1.0,
     most_per_person=None,
+    unit=None,
 ):
     """Suggests a plan for a budget; what is given is kept.
 
@@ -61,12 +62,12 @@ def suggest_plan(
 
     Args:
         budget: `PrivacyBudget`.
-        num_examples: N >= 1; persons, with `most_per_person`.
+        num_examples: N >= 1; persons, where they are the unit.
         epochs: How often an example is drawn on average, > 0; not beside both others.
         steps: Number of updates >= 1.
         expected_batch_size: Expected batch size, > 0 and at most N.
         l2_norm_clip: C, a number > 0.
-        most_per_person: As in `PrivacyPlan`.
+        most_per_person, unit: As in `PrivacyPlan`.
 
     Returns:
         A `SuggestedPlan`. The accountant is "pld".
@@ -83,9 +84,9 @@ def suggest_plan(
             f"Expected two of epochs, steps and expected_batch_size, got {epochs!r}, {steps!r} and "
             f"{expected_batch_size!r}. Leave one out: epochs = steps * expected_batch_size / N."
         )
-    length = _Length(
+    lot, steps, reasons = length_of(
         num_examples,
-        min(gaussian_mu(budget.epsilon, budget.delta), _LARGEST_MU),
+        gaussian_mu(budget.epsilon, budget.delta),
         None if epochs is None else arguments.positive("epochs", epochs),
         None if steps is None else arguments.updates("steps", steps, at_least=1),
         None
@@ -94,65 +95,52 @@ def suggest_plan(
     )
     plan = make_plan(
         num_examples=num_examples,
-        expected_batch_size=length.lot,
-        steps=length.updates,
+        expected_batch_size=lot,
+        steps=steps,
         l2_norm_clip=l2_norm_clip,
         budget=budget,
         accountant="pld",
         most_per_person=most_per_person,
+        unit=unit,
     )
     of_noise = f"the least for epsilon {budget.epsilon:g} at delta {budget.delta:g}"
-    return SuggestedPlan(plan, {**length.reasons, "noise_multiplier": of_noise})
+    return SuggestedPlan(plan, {**reasons, "noise_multiplier": of_noise})
 
 
-class _Length:
-    """The number of updates, the batch size, and the reasons.
+def length_of(num_examples, mu, epochs=None, steps=None, lot=None):
+    """Returns expected batch size, updates, and reasons; arguments as of `suggest_plan`.
 
-    Attributes:
-        lot: Expected batch size.
-        updates: T.
-        reasons: See `SuggestedPlan`.
+    `mu` is that of the Gaussian mechanism with the budget.
     """
+    mu, most_epochs = min(mu, _LARGEST_MU), max(_MOST_EPOCHS, _MOST_EXAMPLES / num_examples)
 
-    def __init__(self, num_examples, mu, epochs, steps, lot):
-        self._mu = mu
-        self._most_epochs = max(_MOST_EPOCHS, _MOST_EXAMPLES / num_examples)
-        given = {"steps": steps, "expected_batch_size": lot}
-        of_steps = _GIVEN
-        if steps is None and lot is not None:
-            q = min(lot / num_examples, 1.0)
-            if epochs is None:
-                epochs = self._within(max((_PER_MU * mu) ** 2 / q, _FEWEST_STEPS * q))
-            steps = updates_of_epochs(epochs, q)
-            of_steps = f"{epochs:.3g} epochs of batches of this size"
-        elif steps is None:
-            steps, of_steps = self._updates(epochs)
-        if lot is None:
-            if epochs is None:
-                epochs = self._usual_epochs(steps)
-            lot = min(max(1, round(epochs * num_examples / steps)), num_examples)
-        reasons = {
-            "steps": of_steps,
-            "expected_batch_size": f"{steps * lot / num_examples:.3g} epochs; {_LOTS}",
-            "accountant": "certifies the same epsilon with 5 to 25 % less noise than rdp",
-        }
-        given = [name for name, value in given.items() if value is not None]
-        self.lot, self.updates = lot, steps
-        self.reasons = {**reasons, **dict.fromkeys(given, _GIVEN)}
+    def usual_epochs(steps):
+        return min(max(_PER_MU * mu * math.sqrt(steps), _FEWEST_EPOCHS), most_epochs)
 
-    def _usual_epochs(self, steps):
-        return self._within(_PER_MU * self._mu * math.sqrt(steps))
-
-    def _within(self, epochs):
-        return min(max(epochs, _FEWEST_EPOCHS), self._most_epochs)
-
-    def _updates(self, epochs):
-        """How many updates, and why; `epochs` as asked for, or None."""
+    given = [n for n, v in (("steps", steps), ("expected_batch_size", lot)) if v is not None]
+    of_steps = _GIVEN
+    if steps is None and lot is not None:
+        q = min(lot / num_examples, 1.0)
         if epochs is None:
-            return _STEPS, "with more, the noise grows about as fast as the signal"
-        usual = self._usual_epochs(_STEPS)
+            epochs = max((_PER_MU * mu) ** 2 / q, _FEWEST_STEPS * q, _FEWEST_EPOCHS)
+            epochs = min(epochs, most_epochs)
+        steps = updates_of_epochs(epochs, q)
+        of_steps = f"{epochs:.3g} epochs of batches of this size"
+    elif steps is None and epochs is None:
+        steps, of_steps = _STEPS, "with more, the noise grows about as fast as the signal"
+    elif steps is None:
+        usual = usual_epochs(_STEPS)
         steps = max(_FEWEST_STEPS, round(_STEPS * epochs / usual))
-        return steps, f"for {epochs:g} epochs; {usual:.3g} are usual, in {_STEPS} updates"
+        of_steps = f"for {epochs:g} epochs; {usual:.3g} are usual, in {_STEPS} updates"
+    if lot is None:
+        epochs = usual_epochs(steps) if epochs is None else epochs
+        lot = min(max(1, round(epochs * num_examples / steps)), num_examples)
+    reasons = {
+        "steps": of_steps,
+        "expected_batch_size": f"{steps * lot / num_examples:.3g} epochs; {_LOTS}",
+        "accountant": "certifies the same epsilon with 5 to 25 % less noise than rdp",
+    }
+    return lot, steps, {**reasons, **dict.fromkeys(given, _GIVEN)}
 
 
 def gaussian_mu(epsilon, delta):

@@ -156,7 +156,7 @@ def prepared_lots(private, batches, noise, loss):
     # Other models may still make weights, and their outputs are not known.
     if is_functional(private.model):
         make_optimizer_variables(private.optimizer, private.model.trainable_variables)
-        if private.plan.most_per_person is not None:  # metrics are of rows
+        if private.plan.drawn_per_person is not None:  # metrics are of rows
             y = tf.nest.map_structure(lambda s: tf.TensorSpec([None, *s.shape[2:]], s.dtype), y)
         make_metric_variables(private, symbolic_outputs(private.model), y)
     return lots

@@ -86,6 +86,7 @@ def make_private(
     num_examples: int | None = None,
     epochs: float | None = None,
     most_per_person: int | None = None,
+    unit: str | None = None,
     clipping: Clipping | None = None,
     public_batch: Any = None,
     views: Views | None = None,
@@ -97,7 +98,6 @@ def make_private(
     validate: bool = True,
     convert: str | Mapping[str, Any] | None = None,
     strategy: tf.distribute.Strategy | None = None,
-    most_rows_per_person: int | None = None,
     declaration: Declaration | None = None,
 ) -> PrivateModel:
     """Makes a Keras model trainable under differential privacy.
@@ -113,12 +113,12 @@ def make_private(
             one. Or a task of KerasHub, whose graph is trained, on rows that it preprocesses.
         plan: `tfdpnorm.privacy.PrivacyPlan`, see `tfdpnorm.make_plan`: the number of examples, the
             expected batch size, the updates, the clipping norm, and the noise for a budget. None to
-            have one suggested from the next four.
+            have one suggested from the next five.
         budget: `tfdpnorm.PrivacyBudget`, without a plan.
-        num_examples: N, the number of training examples, without a plan; of persons, with
-            `most_per_person`.
+        num_examples: N, the number of training examples, without a plan; of persons, where they
+            are the unit.
         epochs: How often an example is drawn on average, without a plan; None for a usual number.
-        most_per_person: To protect persons with several rows, without a plan: see `make_plan`.
+        most_per_person, unit: Of persons with several rows, without a plan: see `make_plan`.
         clipping: `tfdpnorm.Clipping`, how the gradient of each example is clipped to the plan's
             norm; by default as one vector.
         public_batch: [M, ...] rows that are not private, for `PublicBatchNormalization` layers; or
@@ -151,9 +151,6 @@ def make_private(
             of an update; or `MultiWorkerMirroredStrategy`, for several processes
             (docs/several_devices.md). Make, compile and fit the model outside of its scope. None
             for one device.
-        most_rows_per_person: The most training examples that one person owns, >= 1: the statement
-            then gives an epsilon for a person, too (docs/guarantee.md). None for a statement
-            about single examples. Examples are sampled either way.
         declaration: `tfdpnorm.privacy.Declaration`, your own entries in the statement: who is
             responsible, how to reach them, and how the settings were found.
 
@@ -189,8 +186,9 @@ def make_private(
         num_examples=num_examples,
         epochs=epochs,
         most_per_person=most_per_person,
+        unit=unit,
     )
-    _check_settings(insecure_seed, physical_batch_size, validate, most_rows_per_person)
+    _check_settings(insecure_seed, physical_batch_size, validate)
     noise_generator = generator_of(noise_generator, insecure_seed)
     if declaration is not None:
         remedy = 'Write Declaration("Jane Doe", "jane@example.org").'
@@ -211,6 +209,7 @@ def make_private(
             num_examples=num_examples,
             epochs=epochs,
             most_per_person=most_per_person,
+            unit=unit,
         )
         suggestion = suggestion.beside(
             clipping=clipping,
@@ -228,7 +227,7 @@ def make_private(
         clipping=_instance("clipping", clipping, Clipping, 'Clipping(grouping="per_layer")'),
         public=public,
         views=_instance("views", views, Views, "Views(layer, multiplicity=4)").of_persons(
-            plan.most_per_person
+            plan.drawn_per_person
         ),
         engine=engine,
     )
@@ -253,8 +252,6 @@ def make_private(
         "sum_rounding": None if parts.engine.now.of_tensorflow_privacy else rounding,
         "insecure_seed": insecure_seed,
     }
-    if most_rows_per_person is not None:
-        settings["most_rows_per_person"] = most_rows_per_person
     check_plan(PrivacyLedger(plan, settings))
     form = {
         "physical_batch_size": None if _is_auto(physical_batch_size) else physical_batch_size,
@@ -333,14 +330,13 @@ def _check_one_of(plan, **instead):
         )
 
 
-def _check_settings(insecure_seed, physical_batch_size, validate, most_rows_per_person):
+def _check_settings(insecure_seed, physical_batch_size, validate):
     """Rejects values that no model could be trained with."""
     check_runs_eagerly()
     number = None if _is_auto(physical_batch_size) else physical_batch_size
     for name, value, least, remedy in (
         ("physical_batch_size", number, 1, 'Or pass None or "auto".'),
         ("insecure_seed", insecure_seed, 0, "Or pass None."),
-        ("most_rows_per_person", most_rows_per_person, 1, "Or pass None."),
     ):
         if value is not None:
             arguments.integer(name, value, at_least=least, remedy=remedy, wrong_type=ValueError)

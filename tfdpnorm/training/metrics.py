@@ -62,9 +62,9 @@ def show_update(private, lot, outputs):
 
     means = [mean(_of_examples(losses, weight)) for losses in shown.losses]
     y = tf.nest.map_structure(_joined, lot.y)
-    if private.plan.most_per_person is not None:
+    if private.plan.drawn_per_person is not None:
         y, shown, weight = tf.nest.map_structure(_joined, (y, shown, weight))
-        mask = tf.repeat(mask, private.plan.most_per_person) * _has_weight(weight)
+        mask = tf.repeat(mask, private.plan.drawn_per_person) * _has_weight(weight)
         is_real = mask > 0
     of_all, of_outputs = loss_means(private, y, shown.predictions)
     of_all.update_state(mean(losses) + tf.cast(outputs.penalty, losses.dtype), count)

@@ -332,7 +332,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
             steps_per_epoch: Updates per epoch; by default N / expected_batch_size, rounded.
             validation_is_public: Whether `validation_data` is public, so that callbacks
                 may act on it.
-            person: For a plan with `most_per_person`: the person of each row, a vector of integers
+            person: For a plan of persons: the person of each row, a vector of integers
                 or texts.
             **kwargs: As in Keras. `validation_data` must hold no training row of any `fit`, and are
                 compared with them. `sample_weight` is [N], or [N, ...] for each step of the loss.

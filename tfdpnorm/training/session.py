@@ -35,7 +35,7 @@ class Session:
         self._model, self._ledger = model, ledger
         self.provenance = Provenance(model, ledger)
         self.batches = BatchesInUse(self.void)
-        of_examples = ledger.unit == "row" and ledger.most_rows_per_person is None
+        of_examples = ledger.plan.most_per_person is None
         self.rows = RowsOfRun(model, public_batch, of_examples=of_examples)
         self._process = os.getpid()
         self.validation_is_public = False

@@ -80,7 +80,7 @@ class Suggestion:
         views = 1 if self.views is None else self.views.multiplicity
         rows = self.physical_batch_size
         slots = slots_of_plan(self.plan, None if rows == AUTO else rows)
-        of_slot = views * (self.plan.most_per_person or 1)
+        of_slot = views * (self.plan.drawn_per_person or 1)
         return self.plan.steps * slots.batches * slots.rows * of_slot
 
     def optimizer(self, name: str = "sgd") -> keras.optimizers.Optimizer:
@@ -136,17 +136,18 @@ def suggest(
     steps: int | None = None,
     expected_batch_size: float | None = None,
     most_per_person: int | None = None,
+    unit: str | None = None,
 ) -> Suggestion:
     """Suggests all settings of a private training, from public numbers alone.
 
     Args:
         model: A built Keras model.
         budget: `PrivacyBudget`.
-        num_examples: N, the number of private examples; of persons, with `most_per_person`.
+        num_examples: N, the number of private examples; of persons, where they are the unit.
         epochs: How often an example is drawn on average; None for a suggested number.
         steps: Number of updates; None for a suggested one.
         expected_batch_size: Expected batch size; None for a suggested one.
-        most_per_person: See `make_plan`.
+        most_per_person, unit: See `make_plan`.
 
     Returns:
         A `Suggestion`.
@@ -174,12 +175,13 @@ def suggest(
         steps=steps,
         expected_batch_size=expected_batch_size,
         most_per_person=most_per_person,
+        unit=unit,
     )
     plan = suggested.plan
-    views, of_views = _views(model, plan.most_per_person)
+    views, of_views = _views(model, plan)
     public_batch, of_public = _public_batch(model)
     rows, of_rows = _physical_batch_size(model, plan, views)
-    per_example = "views" if plan.most_per_person is None else "most_per_person"
+    per_example = "views" if plan.unit == "row" else "most_per_person"
     return Suggestion(
         plan=plan,
         clipping=Clipping(),
@@ -206,12 +208,12 @@ def _named(public_batch):
     return "given"
 
 
-def _views(model, most_per_person):
+def _views(model, plan):
     """The views, or None; and why."""
     specs = input_specs(model)
     if not isinstance(specs, tf.TensorSpec) or specs.shape.rank != 4:
         return None, "only images have any"
-    if most_per_person is not None:
+    if plan.unit == "person":
         return None, "a person has several rows"
     if not _is_known_to_give_vectors(model):
         return None, "outputs with positions, such as masks, would have to be moved with the image"
@@ -237,14 +239,14 @@ def _public_batch(model):
 
 def _physical_batch_size(model, plan, views):
     """How many examples go through the model at once, and why."""
-    per_example = (1 if views is None else views.multiplicity) * (plan.most_per_person or 1)
+    per_example = (1 if views is None else views.multiplicity) * (plan.drawn_per_person or 1)
     outputs = sum(_numbers_in_output(layer) for layer in sublayers(model))
     if outputs:
         rows = min(_ROWS, _BYTES // (_BYTES_OF_NUMBER * outputs))
         why = f"at most {_ROWS} rows, views included, whose layers keep {_BYTES >> 30} GiB"
     else:
         rows, why = _ROWS_OF_UNKNOWN, "the sizes of the layers' outputs are unknown beforehand"
-    if plan.most_per_person is not None:
+    if plan.unit == "person":
         why = f"persons, of {plan.most_per_person} rows each; {why}"
     return max(1, rows // per_example), why
 

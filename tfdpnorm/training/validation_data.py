@@ -117,9 +117,9 @@ def _warn_of_equal_examples(examples):
         warnings.warn(
             "Some training examples are equal, in inputs and targets. Epsilon is for one example: "
             "a record that is in the data several times is protected less. Remove copies; or say "
-            "how many examples a person has at most, with most_rows_per_person= of make_private(); "
-            "or protect persons, with most_per_person= of make_plan() and person= of fit(). This "
-            "message depends on the private data; keep it with them.",
+            'how many rows a person has at most, with most_per_person= and unit="row" of '
+            "make_plan(); or protect persons, with most_per_person= alone and person= of fit(). "
+            "This message depends on the private data; keep it with them.",
             PrivacyWarning,
             stacklevel=level_of_caller(),
         )

@@ -36,7 +36,7 @@ _OF_THE_SEARCH = (
     "run_dir",
 )
 _LOT = ("num_examples", "expected_batch_size", "steps")
-_OF_PLAN = (*_LOT, "l2_norm_clip", "most_per_person", "statistics_budget_share")
+_OF_PLAN = (*_LOT, "l2_norm_clip", "most_per_person", "unit", "statistics_budget_share")
 _OF_FIT = ("class_weight", "epochs", "person", "sample_weight", "steps_per_epoch")
 _ELSEWHERE = {
     "batch_size": "The settings hold expected_batch_size.",

@@ -18,6 +18,7 @@ from tfdpnorm.keras_compat.training import keep_whole, run_again_what_began
 from tfdpnorm.privacy import PrivacyLedger, make_plan
 from tfdpnorm.privacy.added_delta import check_plan
 from tfdpnorm.privacy.entries import Finish, Search, Trial
+from tfdpnorm.privacy.plan import unit_of
 from tfdpnorm.privacy.search_calibration import calibrate_search, describe_search
 from tfdpnorm.training import PrivateValidation, PublicBatch
 from tfdpnorm.training.checks.callbacks import validations_first
@@ -71,12 +72,11 @@ class PrivateTuner(keras_tuner.Tuner):
         if settings is not None:
             hypermodel = ModelAndSettings(hypermodel, settings)
         given = checked_settings(hypermodel.settings(keras_tuner.HyperParameters()))
-        if given.get("most_per_person") is not None and not validation_is_public:
+        if _unit_of(given) == "person" and not validation_is_public:
             raise PrivacyError(
                 "A search that protects persons needs public validation examples: the noise of "
                 "private scores protects single rows of these. Pass validation_is_public=True if "
-                "they are public; otherwise train without a search, or leave most_per_person out, "
-                "which protects rows."
+                'they are public; otherwise train without a search, or protect rows: unit="row".'
             )
         self.budget = budget
         self.search_plan = calibrate_search(
@@ -275,11 +275,11 @@ class PrivateTuner(keras_tuner.Tuner):
 
     def _check_unit(self, given):
         """Rejects settings that protect rows in a search that protects persons, and vice versa."""
-        unit = "row" if given.get("most_per_person") is None else "person"
+        unit = _unit_of(given)
         if unit != self._plan.unit:
             raise PrivacyError(
                 f"Expected settings that protect a {self._plan.unit}, as the default settings do, "
-                f"got a {unit}. Give most_per_person in all settings, or in none."
+                f"got a {unit}. Give the same unit in all settings."
             )
 
     def _dearest(self, given):
@@ -293,4 +293,9 @@ class PrivateTuner(keras_tuner.Tuner):
             noise_multiplier=noise,
             delta=self.budget.delta,
             most_per_person=given.get("most_per_person"),
+            unit=given.get("unit"),
         )
+
+
+def _unit_of(settings):
+    return unit_of(settings.get("unit"), settings.get("most_per_person"))

@@ -130,6 +130,7 @@ def cifar10_cells():
 
 def _network(made, is_solved):
     size, trainable = made.get("image_size"), made.get("trainable", "head")
+    most = None if made.get("unit") == "row" else made.get("most_per_person")
     marks = [
         made.get("norm", "none"),
         f"{size}px" if size else "",
@@ -138,7 +139,7 @@ def _network(made, is_solved):
         SOLVED if is_solved else "",
         f"{made['directions']}_directions" if made.get("directions") else "",
         f"{made['max_examples']}_images" if made.get("max_examples") else "",
-        f"{made['most_per_person']}_per_person" if made.get("most_per_person") else "",
+        f"{most}_per_person" if most else "",
     ]
     stem = pathlib.Path(made["model"]).stem.removesuffix("_features")
     return "-".join([stem, *(mark for mark in marks if mark)])

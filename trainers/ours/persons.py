@@ -11,8 +11,7 @@ import tfdpnorm
 from tfdpnorm import models
 from tfdpnorm.keras_compat.devices_and_precision import made_under
 from tfdpnorm.privacy import PrivacyBudget, calibrate_noise_multiplier, make_plan
-from tfdpnorm.privacy.composition import composed_profile
-from tfdpnorm.privacy.profiles import epsilon_at
+from tfdpnorm.privacy.profiles import composed_profile, epsilon_at
 from trainers.ours.persons_runs import DELTA, MOST_ROWS
 from trainers.records.made_with import made_with
 
@@ -79,7 +78,8 @@ def plan_of(way, epsilon, settings, persons):
         noise_multiplier=noise_for_person(epsilon, rate, settings.steps, of_rows),
         delta=DELTA,
         accountant="pld",
-        most_per_person=way.most if per_person else None,
+        most_per_person=way.most if per_person or way.most > 1 else None,
+        unit=way.unit,
     )
 
 
@@ -102,7 +102,6 @@ def trained(way, epsilon, settings, seed, x, y, persons):
         network,
         plan,
         physical_batch_size=_ROWS // (way.most if per_person else 1),
-        most_rows_per_person=None if per_person or way.most == 1 else way.most,
     )
     rate = keras.optimizers.schedules.CosineDecay(settings.learning_rate, plan.steps)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -122,7 +121,8 @@ def persons_record(run, train, test, precision="float32"):
     with made_under(precision):
         private = trained(way, run.epsilon, settings, run.seed, *rows)
     ledger = private.ledger
-    of_person = ledger.epsilon() if ledger.most_rows_per_person is None else ledger.person_epsilon()
+    states_persons = ledger.plan.stated_per_person is not None
+    of_person = ledger.person_epsilon() if states_persons else ledger.epsilon()
     logits = private.predict(test.x, batch_size=1000, verbose=0)
     return {
         "experiment": "per_person",

@@ -11,7 +11,7 @@ FIELDS = tuple(
     test_top5_ema epsilon epsilon_target epsilon_rdp epsilon_pld epsilon_claimed epsilon_validation
     epsilon_of_a_trial epsilon_of_trials_composed accountant delta guarantee_holds
     no_guarantee_because not_covered weights_from_elsewhere statement unit most_per_person
-    most_rows_per_person epsilon_of_person num_examples num_rows expected_batch_size
+    epsilon_of_person num_examples num_rows expected_batch_size
     sampling_rate noise_multiplier l2_norm_clip updates weight_noise_stddev statistics pretrained
     engine noise_generator insecure_seed resumes seed scale search trials curve seconds
     examples_per_second device flags versions commit

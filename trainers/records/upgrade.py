@@ -22,7 +22,6 @@ _BEFORE = {
     "statement": None,
     "unit": "row",
     "most_per_person": None,
-    "most_rows_per_person": None,
     "epsilon_of_person": None,
     "num_rows": None,  # as many as examples
     "test_top5": None,
@@ -52,6 +51,7 @@ def upgraded(record, fields):
     if "network" in fields and "network" not in record and "cell" in record:
         older |= _split(record["cell"], str.rpartition if "check" in record else str.partition)
     record = {**{name: value for name, value in older.items() if name in fields}, **record}
+    record = _with_one_unit(record)
     kind, settings = _KINDS.get(str(record.get("kind")), (record.get("kind"), {}))
     if "kind" in record:
         record["kind"] = kind
@@ -66,10 +66,20 @@ def upgraded_settings(settings):
     Raises:
         ValueError: if they hold a cell that is no name.
     """
+    settings = _with_one_unit(settings)
     if "network" in settings or "cell" not in settings:
         return settings
     others = {name: value for name, value in settings.items() if name != "cell"}
     return others | _split(settings["cell"])
+
+
+def _with_one_unit(found):
+    """A record or settings, with the rows that a person had at most where rows were sampled."""
+    if "most_rows_per_person" not in found:
+        return found
+    others = {name: value for name, value in found.items() if name != "most_rows_per_person"}
+    most = found["most_rows_per_person"]
+    return others if most is None else others | {"most_per_person": most, "unit": "row"}
 
 
 def _kind(record):

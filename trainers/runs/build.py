@@ -97,6 +97,7 @@ def plan_of(spec, num_examples, *, steps=None, accountant=None):
         accountant=spec.accountant if accountant is None else accountant,
         statistics_budget_share=getattr(spec, "statistics_budget_share", None) or 0.0,
         most_per_person=getattr(spec, "most_per_person", None),
+        unit=getattr(spec, "unit", None),
         **{"l2_norm_clip": spec.l2_norm_clip, **amount_of_privacy(spec, num_examples, steps)},
     )
 
@@ -116,7 +117,6 @@ def make_private_as(spec, network, plan, *, public_rows=None, augmentation=None,
         public_batch=public_batch,
         views=Views(augmentation, spec.augmentation_multiplicity),
         **_fields(spec, "engine", "physical_batch_size", "noise_generator", "insecure_seed"),
-        **_fields(spec, "most_rows_per_person"),
         **more,
     )
 

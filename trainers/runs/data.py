@@ -20,9 +20,9 @@ from tfdpnorm.data import (
     word_ids,
 )
 from tfdpnorm.data.examples import Examples
+from tfdpnorm.data.persons import check_rows_per_person
 from tfdpnorm.data.synthetic import is_synthetic
 from tfdpnorm.privacy.caveats import caveat
-from tfdpnorm.privacy.persons import check_rows_per_person
 from trainers.data.catalogue import known_names
 from trainers.data.images import load_labelled, warn_of_trained_on
 from trainers.data.sources import load_examples
@@ -101,7 +101,7 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
         warn_of_trained_on(test, train)
     if is_imported or is_pretrained(spec):
         # Before hours of features are computed.
-        plan_of(spec, len(train) if spec.most_per_person is None else train.num_persons)
+        plan_of(spec, len(train) if spec.drawn_per_person is None else train.num_persons)
     raw = {
         "train_x": train.x,
         "test_x": test.x,
@@ -137,7 +137,7 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
 
 def sampled_persons(spec, train):
     """The person of each example, where persons are sampled; None where examples are."""
-    return None if getattr(spec, "most_per_person", None) is None else train.persons
+    return None if getattr(spec, "drawn_per_person", None) is None else train.persons
 
 
 def scale_of(spec, notes, pretraining=None):
@@ -173,8 +173,8 @@ def choose(spec, load, load_public, data_dir=None, echo=print):
     """
     is_private = spec.kind == "private"
     train = load(spec.dataset, "train", data_dir)
-    if train.persons is not None and spec.most_rows_per_person is not None:
-        check_rows_per_person(train.persons, spec.most_rows_per_person)
+    if train.persons is not None and spec.stated_per_person is not None:
+        check_rows_per_person(train.persons, spec.stated_per_person)
     if not trains_imported(spec):
         _check_fits(spec, is_text=train.x.dtype == object)
     notes = [] if train.is_complete else [f"{len(train.x)} training examples at hand"]

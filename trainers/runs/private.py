@@ -92,9 +92,9 @@ class PrivateRun(Run):
                 f"({plan.accountant}, add or remove one {_UNITS[plan.unit]}, "
                 "Poisson sampling)"
             )
-            if spec.most_rows_per_person is not None:
+            if spec.stated_per_person is not None:
                 epsilon = self.model.ledger.person_epsilon(whole_plan=True)
-                lines.append(f"  {_of_person(spec.most_rows_per_person, epsilon)}")
+                lines.append(f"  {_of_person(spec.stated_per_person, epsilon)}")
         else:
             lines.append(f"  NO GUARANTEE: {'; '.join(reasons)}")
             if _is_claimed(spec):
@@ -135,7 +135,7 @@ class PrivateRun(Run):
                 self.data.train_y,
                 expected_batch_size=self.spec.expected_batch_size,
                 person=self.data.persons,
-                most_per_person=self.spec.most_per_person,
+                most_per_person=self.spec.drawn_per_person,
             )
             options = fit_options(self.spec, self.data)
             self.model.fit(batches, verbose=0, callbacks=self.callbacks, **options)
@@ -170,8 +170,7 @@ class PrivateRun(Run):
             **fields_of(plan, "accountant delta num_examples expected_batch_size sampling_rate"),
             **fields_of(plan, "noise_multiplier l2_norm_clip unit most_per_person"),
             "num_rows": len(self.data.train_x),
-            "most_rows_per_person": spec.most_rows_per_person,
-            "epsilon_of_person": ledger.person_epsilon() if spec.most_rows_per_person else None,
+            "epsilon_of_person": ledger.person_epsilon() if spec.stated_per_person else None,
             "noise_generator": ledger.settings["noise_generator"],
             "insecure_seed": spec.insecure_seed,
             **fields_of(self.model, "statistics engine"),
@@ -221,7 +220,7 @@ def spent_in_words(run, record):
         at = f"at delta {record['delta']:g}"
         text = f"epsilon {ceil_text(record['epsilon'])} {at} ({record['accountant']})"
         if record["epsilon_of_person"] is not None:
-            rows, epsilon = record["most_rows_per_person"], record["epsilon_of_person"]
+            rows, epsilon = record["most_per_person"], record["epsilon_of_person"]
             text += f"; {_of_person(rows, epsilon)}"
         if record["epsilon_validation"] is not None:
             count = f"{len(run.data.validation_x):,}"

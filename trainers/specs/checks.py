@@ -196,7 +196,7 @@ def check_solved(spec):
         ("plateau", ("none",), "Nothing is trained."),
         ("augmentation_multiplicity", (1,), "Nothing is trained."),
         ("views", ("moved",), "Nothing is trained."),
-        ("most_rows_per_person", (None,), "Protect persons: set most_per_person."),
+        ("unit", (None, "person"), "Protect persons: set most_per_person."),
     ):
         value = getattr(spec, name)
         if value not in expected:
@@ -214,13 +214,13 @@ def check_solved(spec):
 
 def check_persons(spec):
     """Raises ValueError for persons that are not known, or settings that do not protect them."""
-    feature, most, rows = spec.person_feature, spec.most_per_person, spec.most_rows_per_person
-    if most is not None and rows is not None:
+    feature, most = spec.person_feature, spec.most_per_person
+    if spec.unit is not None and most is None:
         raise ValueError(
-            "Expected most_per_person, to sample persons, or most_rows_per_person, to sample "
-            f"images, got {most} and {rows}."
+            f"Expected most_per_person with unit={spec.unit!r}, got None. Give the most images of "
+            "a person, or leave the unit out."
         )
-    if (feature is None) != (most is None) and rows is None:
+    if (feature is None) != (most is None) and spec.stated_per_person is None:
         raise ValueError(
             f"Expected person_feature and most_per_person together, got person_feature={feature!r} "
             f"and most_per_person={most!r}. Give the person of each image, and how many images of "
@@ -233,7 +233,7 @@ def check_persons(spec):
             f"Expected a folder of images or a CSV file with person_feature, got {spec.dataset!r}, "
             "which does not contain the person of each image."
         )
-    if most is not None and spec.plateau == "private":
+    if spec.drawn_per_person is not None and spec.plateau == "private":
         raise ValueError(
             "Expected plateau='none', 'public' or 'test' with most_per_person, got 'private', "
             "whose noise hides one image, not all images of a person."

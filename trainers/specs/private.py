@@ -16,6 +16,7 @@ from tfdpnorm.choices import (
     PULL_BACKS,
     STATISTICS,
     STATISTICS_GRADIENTS,
+    UNITS,
 )
 from trainers.specs import checks
 from trainers.specs.options import Condition, option, when
@@ -63,7 +64,7 @@ IMPORTED = (
     "directions",
     "person_feature",
     "most_per_person",
-    "most_rows_per_person",
+    "unit",
 )
 
 
@@ -436,14 +437,16 @@ class PrivateSpec(TrainingSpec):
     )
     most_per_person: int | None = option(
         None,
-        "Most images of a person that an update reads. Persons are then sampled and protected, "
-        "with all of their images: --expected_batch_size and --epochs count persons.",
+        "Most images of a person. Persons are sampled and protected, each with all of their "
+        "images, of which an update reads so many; --expected_batch_size and --epochs count "
+        "persons. See --unit.",
         at_least=1,
     )
-    most_rows_per_person: int | None = option(
+    unit: str | None = option(
         None,
-        "Most images of a person. Images are sampled, and epsilon is stated for a person, too.",
-        at_least=1,
+        "What is sampled and protected; default: person with --most_per_person. row: images, and "
+        "epsilon is stated for a person with up to --most_per_person of them, too.",
+        choices=UNITS,
     )
 
     def __post_init__(self):
@@ -465,6 +468,16 @@ class PrivateSpec(TrainingSpec):
     def solves_head(self):
         """Whether the last layer is solved for by one release, and nothing is trained."""
         return _is_solved(vars(self))
+
+    @property
+    def drawn_per_person(self):
+        """Most images of a drawn person in an update; None where images are drawn."""
+        return None if self.unit == "row" else self.most_per_person
+
+    @property
+    def stated_per_person(self):
+        """For a person of how many images an epsilon is stated, too; None for no such one."""
+        return self.most_per_person if self.unit == "row" else None
 
     @property
     def needs_public_rows(self):

@@ -98,11 +98,10 @@ def _check_searched(run):
         )
     if run.accountant != "rdp":
         raise ValueError(f'Expected accountant="rdp" in a search, got {run.accountant!r}.')
-    of_persons = run.most_per_person or run.most_rows_per_person
-    if of_persons is not None:
+    if run.most_per_person is not None:
         raise ValueError(
-            "Expected neither most_per_person nor most_rows_per_person in a search, got "
-            f"{of_persons}: the noise of scores hides one image, not all images of a person."
+            f"Expected no most_per_person in a search, got {run.most_per_person}: the noise of "
+            "scores hides one image, not all images of a person."
         )
     if run.plateau == "private":
         raise ValueError(

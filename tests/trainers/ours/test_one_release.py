@@ -82,7 +82,7 @@ REFUSED = {
     "views": (dict(augmentation_multiplicity=5), "Expected augmentation_multiplicity"),
     "public": (dict(public_dataset="synthetic:ink"), "Expected a public data set"),
     "private": (dict(public_dataset="digits"), "than the private dataset"),
-    "rows": (dict(most_rows_per_person=3), "Expected most_rows_per_person"),
+    "rows": (dict(most_per_person=3, unit="row"), "Expected unit"),
 }
 
 

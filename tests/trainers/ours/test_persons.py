@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from tfdpnorm.data import Examples
-from tfdpnorm.privacy.composition import composed_profile
-from tfdpnorm.privacy.profiles import epsilon_at
+from tfdpnorm.privacy.profiles import composed_profile, epsilon_at
 from trainers.ours import persons
 from trainers.ours.persons_report import persons_text, plot_persons
 from trainers.ours.persons_runs import (

@@ -94,11 +94,11 @@ def of_persons(tmp_path):
 
 def test_images_are_sampled_and_epsilon_is_stated_for_persons(main, tmp_path):
     given = dict(f.removeprefix("--").split("=") for f in of_persons(tmp_path))
-    given |= {"most_per_person": "", "most_rows_per_person": 4, "held_out": 2, "epsilon": 4}
+    given |= {"most_per_person": 4, "unit": "row", "held_out": 2, "epsilon": 4}
     result = main("finetune", *(f"--{name}={value}" for name, value in given.items() if value))
     assert result.code == 0, result.err
     (record,) = read_records(tmp_path / "out")
-    counted = {"unit": "row", "most_per_person": None, "num_examples": 32, "num_rows": 32}
+    counted = {"unit": "row", "most_per_person": 4, "num_examples": 32, "num_rows": 32}
     assert {name: record[name] for name in counted} == counted
     assert record["epsilon"] <= 4 < record["epsilon_of_person"] < 100
     assert "2 persons with 8 training examples held out" in record["scale"]
@@ -148,13 +148,10 @@ def test_persons_that_are_not_known_or_not_protected(main, tmp_path):
         ("--most_per_person=", "Expected person_feature and most_per_person together, got"),
         ("--person_feature=", "Expected person_feature and most_per_person together, got"),
         ("--most_per_person=0", "Expected most_per_person to be a whole number >= 1, got 0"),
+        ("--most_per_person= --unit=row", "Expected most_per_person with unit='row', got None"),
         (
-            "--most_rows_per_person=3",
-            "Expected most_per_person, to sample persons, or most_rows_per_person, .* got 3 and 3",
-        ),
-        (
-            "--most_per_person= --most_rows_per_person=3",
-            "Expected at most most_rows_per_person=3 examples of each person, got a person with m",
+            "--unit=row",
+            "Expected at most most_per_person=3 rows of each person, got a person with m",
         ),
         (
             "--plateau=private --learning_rate_schedule=constant",

@@ -35,6 +35,17 @@ def test_a_record_of_now_is_left_as_it_is(make_record):
     assert upgraded(record, FIELDS) == record
 
 
+@pytest.mark.parametrize("most, unit", [(None, None), (4, "row")])
+def test_rows_of_a_person_had_two_names(make_record, most, unit):
+    record = make_record(flags={"network": "a", "column": "b"})
+    old = record | {"most_rows_per_person": most}
+    old["flags"] = record["flags"] | {"most_per_person": None, "most_rows_per_person": most}
+    read = upgraded(old, FIELDS)
+    assert read == record | {"most_per_person": most, "unit": "row", "flags": read["flags"]}
+    assert read["flags"].get("unit") == unit and read["flags"]["most_per_person"] == most
+    assert "most_rows_per_person" not in read["flags"]
+
+
 @pytest.mark.parametrize("cell", [None, 5, ["a/b"], True])
 def test_a_cell_that_is_no_name_is_rejected(tmp_path, make_record, cell):
     record = older(make_record()) | {"cell": cell}

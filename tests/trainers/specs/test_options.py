@@ -72,7 +72,7 @@ def test_the_settings_of_a_spec_reach_the_library(monkeypatch):
         insecure_seed=5, expected_batch_size=11, l2_norm_clip=0.3, accountant="pld",
         epsilon=None, noise_multiplier=2.5, delta=1e-4,
         clipping="per_layer", pull_back="shrunk", pull_back_weight=2.0,
-        augmentation_multiplicity=5, most_rows_per_person=4,
+        augmentation_multiplicity=5, most_per_person=4, unit="row",
     )  # fmt: skip
     found = handed_on(PrivateSpec(**{**REQUIRED[PrivateSpec], **changed}), monkeypatch)
     views, public = found.pop("views"), found.pop("public_batch")
@@ -82,11 +82,11 @@ def test_the_settings_of_a_spec_reach_the_library(monkeypatch):
         "plan": {
             "num_examples": 99, "steps": 3, "expected_batch_size": 11, "l2_norm_clip": 0.3,
             "accountant": "pld", "statistics_budget_share": 0.0, "noise_multiplier": 2.5,
-            "delta": 1e-4, "most_per_person": None,
+            "delta": 1e-4, "most_per_person": 4, "unit": "row",
         },
         "clipping": Clipping(grouping="per_layer"),
         "engine": "per_example", "physical_batch_size": 7, "noise_generator": "philox",
-        "insecure_seed": 5, "most_rows_per_person": 4,
+        "insecure_seed": 5,
     }  # fmt: skip
     audited = AuditSpec(clipping="per_layer", clip_function="automatic")
     found = handed_on(audited, monkeypatch, accountant="rdp")

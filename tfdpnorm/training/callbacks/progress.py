@@ -81,7 +81,7 @@ class Progress(keras.callbacks.Callback):
         if self._ready is not None:
             seconds, made = self._told - self._ready, ledger.state.updates - self._made_then
         if made and seconds:
-            unit = "examples" if plan.most_per_person is None else "persons"
+            unit = "examples" if plan.unit == "row" else "persons"
             parts.append(f"{made * plan.expected_batch_size / seconds:,.0f} {unit}/s")
             if not at_end:
                 left = (plan.steps - ledger.state.updates) * seconds / made

@@ -204,21 +204,21 @@ NO_TARGETS = (
 
 def check_person(x, person, plan):
     """Raises ValueError for rows in a plan of persons, and for persons in a plan of rows."""
-    if plan.most_per_person is not None and isinstance(x, tf.data.Dataset):
+    if plan.drawn_per_person is not None and isinstance(x, tf.data.Dataset):
         raise PrivacyError(
-            "A plan with most_per_person needs arrays or a source, and the person of each row, got "
+            "A plan of persons needs arrays or a source, and the person of each row, got "
             "a tf.data.Dataset. Pass what tfdpnorm.data.save_examples(dataset.unbatch(), folder) "
             "returns, with person=..."
         )
     is_given = (
         x.most_per_person is not None if isinstance(x, PoissonBatches) else person is not None
     )
-    if is_given == (plan.most_per_person is not None):
+    if is_given == (plan.drawn_per_person is not None):
         return
     if is_given:
         raise PrivacyError(
-            "person was passed, but the plan protects rows. Plan with most_per_person=..., and "
-            "with num_examples and expected_batch_size that count persons."
+            "person was passed, but the plan protects rows. Plan with most_per_person=... and "
+            'unit="person", and with num_examples and expected_batch_size that count persons.'
         )
     raise PrivacyError(
         f"A plan with most_per_person={plan.most_per_person} needs person=..., the person of each "
@@ -239,7 +239,7 @@ def check_number(x, person, plan):
     if count != plan.num_examples:
         raise PrivacyError(
             f"Expected data with num_examples={plan.num_examples}, as in the settings, got {count}"
-            f"{'' if plan.most_per_person is None else ' persons'}. Make the two agree."
+            f"{'' if plan.drawn_per_person is None else ' persons'}. Make the two agree."
         )
 
 
@@ -271,7 +271,7 @@ def as_poisson_batches(x, y, sample_weight, plan, person=None):
         sample_weight=sample_weight,
         expected_batch_size=plan.expected_batch_size,
         person=person,
-        most_per_person=plan.most_per_person,
+        most_per_person=plan.drawn_per_person,
     )
 
 
@@ -289,7 +289,7 @@ def one_physical_batch(data, plan):
 
     Raises ValueError for a plan of persons: it is not known whose the rows are.
     """
-    if plan.most_per_person is not None:
+    if plan.drawn_per_person is not None:
         raise PrivacyError(
             f"A plan with most_per_person={plan.most_per_person} needs the person of each row, "
             "which batches of rows do not have. Use fit(x, y, person=...), with arrays or a source."

@@ -102,7 +102,7 @@ class IndependenceChecks:
         if proof is None:
             self._void(_UNKNOWN_SIZE)
         elif engine.one_pass:
-            of_slot = self._private.plan.most_per_person or 1
+            of_slot = self._private.plan.drawn_per_person or 1
             ledger.record(caveat("verified_from_graph", rows=rows * of_slot))
         elif engine.runs_rows_apart:
             ledger.record(caveat("computed_per_example", engine=engine.name))

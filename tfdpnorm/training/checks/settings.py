@@ -183,7 +183,8 @@ def check_private_data(batches, plan, public_batch, *, are_generated=False):
     `are_generated`, see `check_public_batch`).
     """
     for name in ("most_per_person", "num_examples", "expected_batch_size"):
-        if getattr(batches, name) != getattr(plan, name):
+        planned = plan.drawn_per_person if name == "most_per_person" else getattr(plan, name)
+        if getattr(batches, name) != planned:
             got, remedy = f"{getattr(batches, name)}", "make the two agree"
             if name == "num_examples" and batches.persons is not None:
                 got += f" persons ({batches.persons.rows} rows)"
@@ -192,7 +193,7 @@ def check_private_data(batches, plan, public_batch, *, are_generated=False):
                 got += " rows"
                 remedy += "; if the plan counts persons, it needs most_per_person, and fit() person"
             raise PrivacyError(
-                f"Expected data with {name}={getattr(plan, name)}, as in the plan, got {got}. The "
+                f"Expected data with {name}={planned}, as in the plan, got {got}. The "
                 f"privacy accounting is valid for the planned number only: {remedy}."
             )
     if public_batch is not None:
