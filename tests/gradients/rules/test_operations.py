@@ -119,15 +119,22 @@ def steeper(w):
 
 
 NOT_JOINED = {
-    "a choice between weights": (lambda x, w, v: x + tf.where(x > 1, w, v), (WIDTH,), (WIDTH,)),
+    "a choice between weights": (
+        lambda x, w, v: x + tf.where(x > 1, w, v),
+        (WIDTH,),
+        (1, 1, WIDTH),
+    ),
     "a loop": (
         lambda x, w: x * tf.while_loop(lambda v: v[0] < 1, lambda v: [v + 1.0], [w])[0],
         (WIDTH,),
     ),
     "a gradient of one's own": (lambda x, w: x * steeper(w), (WIDTH,)),
     "a lookup of columns": (
-        lambda x, w: x + tf.gather(w, tf.cast(x[..., 0] > 1, tf.int32), axis=1, batch_dims=0)[0],
-        (1, 2, WIDTH),
+        lambda x, w: (
+            tf.transpose(tf.gather(w, tf.cast(x[..., 0] > 1, tf.int32), axis=1), [1, 2, 0])
+            + x[..., :1]
+        ),
+        (ROWS, 2),
     ),
 }
 
