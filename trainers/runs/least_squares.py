@@ -1,13 +1,12 @@
 """Runs whose last layer is solved for by one noisy release: nothing is trained."""
 
 import dataclasses
-import math
 import pathlib
 
 import numpy as np
 from tensorflow import keras
 
-from tfdpnorm.least_squares import GRAM_SHARE, directions_for, private_least_squares
+from tfdpnorm.least_squares import directions_for, private_least_squares
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.training.resume.run_folder import write_statement
@@ -148,8 +147,7 @@ def most_directions(plan):
     """Returns how many directions are worth the noise of a `PrivacyPlan`."""
     if not plan.noise_multiplier:
         return _MOST_DIRECTIONS
-    gram_noise = plan.noise_multiplier / math.sqrt(2 * GRAM_SHARE)
-    return min(directions_for(plan.num_examples, gram_noise), _MOST_DIRECTIONS)
+    return min(directions_for(plan.num_examples, plan.noise_multiplier), _MOST_DIRECTIONS)
 
 
 def whitened(features, public_x, directions, *, or_fewer=False):
