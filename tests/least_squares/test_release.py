@@ -56,7 +56,9 @@ def test_the_model_scales_by_the_same_bounds():
     front = keras.Sequential([keras.Input((3,)), keras.layers.Activation("linear")])
     behind = head.behind(front).model.predict(x, verbose=0).argmax(axis=1)
     assert np.mean(behind == y) == accuracy
-    assert np.trace(head.gram) == pytest.approx(2000, abs=10 * head.gram_noise)  # rows of one length
+    assert np.trace(head.gram) == pytest.approx(
+        2000, abs=10 * head.gram_noise
+    )  # rows of one length
 
 
 def test_an_intercept_tells_common_classes_from_rare_ones():

@@ -78,8 +78,8 @@ def clipped(rows, norm, over=None):
 class Products:
     """Sums of v over examples with d - 1 features and an intercept, and back.
 
-    `columns` is d. Rows longer than C = `l2_norm_clip` are scaled down to it, and all are divided by
-    it. `gram_share` is s, the share of the privacy loss that X'X takes.
+    `columns` is d. Rows longer than C = `l2_norm_clip` are scaled down to it, and all are divided
+    by it. `gram_share` is s, the share of the privacy loss that X'X takes.
     """
 
     def __init__(self, columns, coding, l2_norm_clip, gram_share, intercept):
@@ -93,9 +93,9 @@ class Products:
     def total(self, features, labels, weights):
         """Returns the sum of weights times v, float64 [d (d + 1) / 2 + d outputs]. **Not private.**
 
-        Features are [M, d - 1], labels [M] or [M, outputs], weights, in [0, 1], [M]. A row that is not
-        finite, or without a valid label, adds nothing; the second result says whether every row has
-        added something. Blocks of rows are added up by Kahan's method, so that the rounding of the
+        Features are [M, d - 1], labels [M] or [M, outputs], weights, in [0, 1], [M]. A row that is
+        not finite, or without a valid label, adds nothing; the second result says whether every row
+        has added something. Blocks of rows are added up by Kahan's method, so that the rounding of the
         sum does not grow with their number.
         """
         total = np.zeros(len(self._double) + self.columns * self._coding.outputs)
@@ -103,7 +103,9 @@ class Products:
         complete = True
         for start in range(0, len(features), _BLOCK):
             rows = slice(start, start + _BLOCK)
-            x = np.insert(np.asarray(features[rows], np.float64), self.columns - 1, self._intercept, 1)
+            x = np.insert(
+                np.asarray(features[rows], np.float64), self.columns - 1, self._intercept, 1
+            )
             u, is_finite = clipped(x, self._clip)
             targets, has_target = self._coding.targets(labels[rows])
             valid = is_finite & has_target

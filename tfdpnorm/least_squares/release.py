@@ -161,8 +161,8 @@ def private_least_squares(
     """Solves for a linear head on fixed features by one noisy release of X'X and X'Y.
 
     There is nothing to tune and nothing to train: one Gaussian mechanism, and a kernel by rules
-    from public numbers (`tfdpnorm.least_squares.ridge`). Where the budget or the data are small, that
-    is better than DP-SGD (docs/one_release.md has figures).
+    from public numbers (`tfdpnorm.least_squares.ridge`). Where the budget or the data are small,
+    that is better than DP-SGD (docs/one_release.md has figures).
 
     Each row of features, with an intercept, is scaled down to `l2_norm_clip`, so that an example
     moves the released vector by at most 1 (`tfdpnorm.least_squares.products` has the proof). The
@@ -174,9 +174,9 @@ def private_least_squares(
 
     Args:
         features: [M, d], finite numbers. **What computes them must not have learnt from private
-            data**, and the features of a row must depend on that row alone. Without `bounds`, they
-            should have similar sizes, and have been centred and whitened by public examples: columns
-            with large numbers hide the others.
+            data**, and the features of a row must depend on that row alone. Without `bounds`,
+            columns with large numbers hide the others: scale them, or centre and whiten them by
+            public examples.
         labels: With `num_classes` [M], whole numbers from 0; else targets, [M] or [M, outputs].
         budget: `PrivacyBudget`; the noise is calibrated to it.
         noise_multiplier: z instead, >= 0; needs `delta`.
@@ -315,8 +315,8 @@ def _scaling(bounds, width):
     for bound in bounds:
         if np.shape(bound) not in ((), (width,)):
             raise ValueError(
-                f"Expected bounds to be numbers, or [{width}], one for each column of the features, "
-                f"got {list(np.shape(bound))}."
+                f"Expected bounds to be numbers, or [{width}], one for each column of the features,"
+                f" got {list(np.shape(bound))}."
             )
     return ScaleToBounds(*bounds, name="scale_to_bounds")
 

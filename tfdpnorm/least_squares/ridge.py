@@ -5,14 +5,14 @@ standard deviation tau = z / sqrt(2 s) off its diagonal, s the share of X'X, has
 about e = 2 tau sqrt(d) (Wigner's semicircle).
 
 **Share.** To first order, noise moves the kernel W by (X'X + lambda)^-1 times that of X'Y, of the
-power b^2 / (1 - s) for each of K outputs, and times that of X'X through W, |W|^2 / (2 s) in all. The
-sum of K b^2 / (1 - s) and |W|^2 / (2 s) is least for s / (1 - s) = |W| / (b sqrt(2 K)). With a
-correlation R of predictions and targets, equal eigenvalues, and lambda as below,
+power K b^2 / (1 - s) for K outputs, and times that of X'X through W, of |W|^2 / (2 s). Their sum is
+least for s / (1 - s) = |W| / (b sqrt(2 K)). With a correlation R of predictions and targets, equal
+eigenvalues, and lambda as below,
 
     |W| = R b sqrt(d) (r + 1) / (r + 2),    r = N / (2 z d^(3/2)) = (N / d) / e at s = 1/2.
 
-**Eigenvalues.** Those above e are known and v becomes sqrt(v^2 - e^2), the shrinkage that is best in
-the Frobenius norm (Donoho, Gavish and Johnstone 2018, for symmetric noise). The others count as 0.
+**Eigenvalues.** Those above e are known, and v becomes sqrt(v^2 - e^2): the shrinkage that is best
+in the Frobenius norm (Gavish and Donoho 2017). The others count as 0.
 
 **Ridge.** It stands for what is not known: N / d where e hides all, e where N / d is above it, and
 between them 1 / lambda = d / N + 1 / e. If no eigenvalue is known, W is proportional to X'Y: class

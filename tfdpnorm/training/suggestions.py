@@ -18,6 +18,7 @@ from tfdpnorm.layers import PublicMomentsLayer, RandomCropAndFlip
 from tfdpnorm.privacy import PrivacyPlan
 from tfdpnorm.privacy.slots import slots_of_plan
 from tfdpnorm.privacy.suggested_plan import suggest_plan
+from tfdpnorm.training.forecast import Forecast, forecast
 from tfdpnorm.training.suggested_rate import OPTIMIZERS, optimizer_at, suggested_rate
 from tfdpnorm.training.views import Views
 
@@ -54,6 +55,8 @@ class Suggestion:
         physical_batch_size: Rows that go through the model at once.
         learning_rates: Dict from names of optimizers to the rate that a cosine schedule begins
             with.
+        forecast: `Forecast`, what to expect and which other way has more signal; or None for a
+            model whose outputs are no scores of classes.
         reasons: Dict from names of settings to a sentence of reason each.
     """
 
@@ -63,6 +66,7 @@ class Suggestion:
     public_batch: str | None
     physical_batch_size: int
     learning_rates: dict
+    forecast: Forecast | None
     reasons: dict
 
     @property
@@ -105,10 +109,13 @@ class Suggestion:
         rows = self._rows()
         width = max(len(name) for name, _, _ in rows)
         shown = max(len(value) for _, value, _ in rows)
-        return "\n".join(f"{n:{width}}  {v:{shown}}  {why}" for n, v, why in rows)
+        lines = [f"{n:{width}}  {v:{shown}}  {why}" for n, v, why in rows]
+        if self.forecast is not None and self.forecast.advice:
+            lines += [*self.forecast.advice, self.forecast.code]
+        return "\n".join(lines)
 
     def _rows(self):
-        plan = self.plan
+        plan, expected = self.plan, self.forecast
         values = {
             "steps": f"{plan.steps:,}",
             "expected_batch_size": f"{plan.expected_batch_size:,}",
@@ -123,6 +130,7 @@ class Suggestion:
             ),
             "physical_batch_size": f"{self.physical_batch_size}",
             "passes": f"{self.passes:,}",
+            "signal_to_noise": f"{expected.signal:.3g}" if expected else "unknown",
         }
         return [(name, value, self.reasons[name]) for name, value in values.items()]
 
@@ -179,6 +187,7 @@ def suggest(
     views, of_views = _views(model, plan.most_per_person)
     public_batch, of_public = _public_batch(model)
     rows, of_rows = _physical_batch_size(model, plan, views)
+    expected = forecast(model, plan)
     per_example = "views" if plan.most_per_person is None else "most_per_person"
     return Suggestion(
         plan=plan,
@@ -187,6 +196,7 @@ def suggest(
         public_batch=public_batch,
         physical_batch_size=rows,
         learning_rates={name: suggested_rate(model, plan, name) for name in OPTIMIZERS},
+        forecast=expected,
         reasons={
             **suggested.reasons,
             "clipping": "examples that are learnt have small gradients, and count less",
@@ -196,6 +206,9 @@ def suggest(
             "learning_rate": "from the noise and the sizes of the weights, with cosine decay to 0",
             "physical_batch_size": of_rows,
             "passes": f"updates x slots x {per_example}; divided by the rows a second, the time",
+            "signal_to_noise": "the model has no scores of classes"
+            if expected is None
+            else expected.expectation,
         },
     )
 
