@@ -94,9 +94,9 @@ class Products:
         """Returns the sum of weights times v, float64 [d (d + 1) / 2 + d outputs]. **Not private.**
 
         Features are [M, d - 1], labels [M] or [M, outputs], weights, in [0, 1], [M]. A row that is
-        not finite, or without a valid label, adds nothing; the second result says whether every row
-        has added something. Blocks of rows are added up by Kahan's method, so that the rounding of the
-        sum does not grow with their number.
+        not finite, or without a valid label, adds nothing; the second result says whether every
+        row has added something. Blocks of rows are added up by Kahan's method, so that the rounding
+        of the sum does not grow with their number.
         """
         total = np.zeros(len(self._double) + self.columns * self._coding.outputs)
         lost = np.zeros_like(total)

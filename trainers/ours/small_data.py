@@ -105,7 +105,10 @@ def _table(package, table, target, left_out, person):
 
 
 def split(name, seed):
-    """Four of five rows, or persons, to train with; of patients a third. All kinds of rows twice."""
+    """Which rows train and test, bool [M], whose those that train are, and how many persons.
+
+    Four of five rows or persons train, of patients a third.
+    """
     x, y, person, _ = dataset(name)
     owners = np.arange(len(y)) if person is None else person
     shuffled = np.random.default_rng([SEED, seed]).permutation(owners.max() + 1)
@@ -250,8 +253,8 @@ def text(records):
     forecasts = [(f"{signal:.2g}", *more) for signal, *more in sorted(said)]
     return "\n\n".join(
         [
-            f"Made from {len(records)} records by `python -m trainers.ours.small_data --table`. Test "
-            "accuracy in percent, mean +- standard deviation over splits; default settings.",
+            f"Made from {len(records)} records by `python -m trainers.ours.small_data --table`. "
+            "Test accuracy in percent, mean +- standard deviation over splits; default settings.",
             table(heads, rows),
             "What was forecast, and what was learnt of what a linear model without noise adds to "
             "the commonest class:",
