@@ -21,22 +21,24 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from scipy import linalg
+from tensorflow import keras
 
 from tfdpnorm.errors import PrivacyWarning, level_of_caller
 from tfdpnorm.independence.examples import input_specs, integer_bound, synthetic_examples
 from tfdpnorm.independence.undisturbed import undisturbed
+from tfdpnorm.keras_compat.models import graph_inputs, sublayers, tensors_before
 from tfdpnorm.keras_compat.variables import trainable_variables
+from tfdpnorm.layers import ScaleToBounds
 from tfdpnorm.layers.pulled_back_noise import squared_norm
 from tfdpnorm.privacy.suggested_plan import epsilon_of_mu
 
 if TYPE_CHECKING:
-    from tensorflow import keras
-
     from tfdpnorm.privacy.plan import PrivacyPlan
 
 LITTLE, ENOUGH = 3.0, 10.0
 _LARGEST_MU = 10.0  # an epsilon of about 90
-_ROWS, _DRAWS = 16, 2
+_ROWS = 8
 
 TRAIN = """\
 private = tfdpnorm.make_private(model, **suggestion.arguments)
@@ -91,7 +93,7 @@ def forecast(model: keras.Model, plan: PrivacyPlan) -> Forecast | None:
     way = math.sqrt(plan.steps) * plan.expected_batch_size
     signal, of_head, most = (kappa * way / noise if noise else math.inf for kappa in (*kappas, 1.0))
     if signal < LITTLE:
-        words = "little more than the commonest class"
+        words = "little more than a constant"
     elif signal < ENOUGH:
         words = "a part of what this model learns without noise"
     else:
@@ -123,13 +125,14 @@ def _advice(plan, signal, of_head, most):
 def _contrasts(model):
     """K, and kappa of a model at its weights and of its last layer; None if it has no scores.
 
-    The mean cosine follows from few gradients: of the sum over all rows, and of differences between
-    halves of them.
+    The mean cosine follows from the gradients of as many sums as there are rows, with the signs of
+    a Hadamard matrix: the squares of all but the first, of equal signs, have the mean of what is
+    not common to the rows.
     """
     specs, variables, rng = input_specs(model), trainable_variables(model), np.random.default_rng(0)
     if specs is None or not variables:
         return None
-    rows = synthetic_examples(specs, _ROWS, integer_bound(model))
+    rows = _rows(model, specs)
     with undisturbed(model), tf.GradientTape(True, watch_accessed_variables=False) as tape:
         tape.watch(variables)
         outputs = tf.nest.flatten(model(rows, training=False))[0]
@@ -144,10 +147,33 @@ def _contrasts(model):
         gradients = tape.gradient(values, variables, tf.constant(signs, tf.float32))
         return np.array([0.0 if g is None else squared_norm(g) for g in gradients])
 
-    halves = np.repeat([1.0, -1.0], _ROWS // 2)
-    apart = np.mean([squares(rng.permutation(halves)) for _ in range(_DRAWS)], axis=0)
-    together = squares(np.ones(_ROWS))
+    together, *halves = (squares(signs) for signs in linalg.hadamard(_ROWS))
+    apart = np.mean(halves, axis=0)
     return max(len(along), 2), _contrast(apart, together), _contrast(apart[-2:], together[-2:])
+
+
+def _rows(model, specs):
+    """Synthetic rows like `specs`, which have about the size 1 behind layers that scale them."""
+    rows = tf.nest.flatten(synthetic_examples(specs, _ROWS, integer_bound(model)))
+    places = {id(tensor): place for place, tensor in enumerate(graph_inputs(model))}
+    for layer in sublayers(model):
+        for place in {places.get(id(tensor)) for tensor in tensors_before(layer)} - {None}:
+            low, high = _scaled_from(layer)
+            if rows[place].dtype.kind == "f":
+                rows[place] = (low + high) / 2 + (high - low) / 2 * rows[place]
+    return tf.nest.pack_sequence_as(specs, [np.asarray(row, row.dtype) for row in rows])
+
+
+def _scaled_from(layer):
+    """The pair of what a layer makes of -1 and 1 there: numbers, or one for each column."""
+    if isinstance(layer, ScaleToBounds):
+        return np.float32(layer.low), np.float32(layer.high)
+    if isinstance(layer, keras.layers.Rescaling):
+        return ((sign - np.float32(layer.offset)) / np.float32(layer.scale) for sign in (-1, 1))
+    if isinstance(layer, keras.layers.Normalization):
+        mean, spread = (np.asarray(t, np.float32) for t in (layer.mean, layer.variance))
+        return mean - np.sqrt(spread), mean + np.sqrt(spread)
+    return -1.0, 1.0
 
 
 def _contrast(apart, together):
