@@ -151,7 +151,7 @@ def most_directions(plan):
 
 
 def whitened(features, public_x, directions, *, or_fewer=False):
-    """Returns a model of features that public rows have centred and whitened, at length 1.
+    """Returns a model of features that public rows have centred and half whitened, at length 1.
 
     `features` is a model from rows to [rows, F]. So many principal directions of those of the
     public rows are kept, all of them where there are fewer if `or_fewer`.
@@ -167,7 +167,8 @@ def whitened(features, public_x, directions, *, or_fewer=False):
             f"Expected directions to be at most {known}, in which the features of {len(public)} "
             f"public images differ, got {directions}. Lower it, or use more public images."
         )
-    kernel = vectors[:, -directions:] / np.sqrt(variances[-directions:])
+    # Half of the way: directions of large variance tell more, and noise hides the others.
+    kernel = vectors[:, -directions:] / variances[-directions:] ** 0.25
     layer = keras.layers.Dense(directions, name="whitened")
     x = keras.layers.UnitNormalization(name="whitened_at_length_1")(layer(features.outputs[0]))
     layer.set_weights([kernel.astype(np.float32), (-mean @ kernel).astype(np.float32)])
