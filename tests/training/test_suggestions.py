@@ -123,8 +123,10 @@ class TestSuggestion:
     def test_prints_a_line_and_a_reason_for_each_setting(self):
         suggestion = suggest(mlp("public_batch"), budget=BUDGET, num_examples=N)
         lines = str(suggestion).splitlines()
-        assert len(lines) == len(suggestion.reasons)
-        assert all(reason in str(suggestion) for reason in suggestion.reasons.values())
+        for line, (name, reason) in zip(lines, suggestion.reasons.items(), strict=False):
+            assert line.split()[0] in suggestion.reasons and reason in str(suggestion), name
+        *_, code = str(suggestion).partition(suggestion.forecast.advice[-1] + "\n")
+        assert code == suggestion.forecast.code
 
     @each("norm", ["none", "layer"])
     def test_gradients_of_fresh_networks_are_above_the_clipping_norm(self, norm):
