@@ -60,9 +60,10 @@ def test_contrast_is_that_of_single_gradients(last):
 
 def test_the_advice_does_what_it_says():
     few = forecast(linear(), epsilon=0.1, count=300)
-    times, epsilon = (float(re.search(r"[\d.]+(?=,? (times|S))", s)[0]) for s in few.advice)
-    assert forecast(linear(), 0.1, round(300 * times)).signal == pytest.approx(ENOUGH, rel=0.1)
-    assert forecast(linear(), epsilon, 300).signal == pytest.approx(ENOUGH, rel=0.1)
+    rows, epsilon = (re.search(r"[\d.,]*\d", sentence)[0] for sentence in few.advice)
+    more = forecast(linear(), 0.1, int(rows.replace(",", "")))
+    assert more.signal == pytest.approx(ENOUGH, rel=0.1)
+    assert forecast(linear(), float(epsilon), 300).signal == pytest.approx(ENOUGH, rel=0.1)
     assert "make_private" in few.code
 
 

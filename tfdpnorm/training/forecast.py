@@ -115,7 +115,7 @@ def _advice(plan, signal, of_head, most):
             f"{of_head:.2g}."
         )
     else:
-        yield f"With {times:.2g} times as many {plan.unit}s, S is {ENOUGH:g}."
+        yield f"With {math.ceil(times * plan.num_examples):,} {plan.unit}s, S is {ENOUGH:g}."
     mu = plan.sampling_rate * math.sqrt(plan.steps * math.expm1(plan.noise_multiplier**-2))
     if plan.delta is not None and times * mu < _LARGEST_MU:
         epsilon = epsilon_of_mu(times * mu, plan.delta)
@@ -179,4 +179,4 @@ def _scaled_from(layer):
 def _contrast(apart, together):
     """kappa of squared gradients by variable: (1 - cosine) / (1 + (rows - 1) cosine) is known."""
     ratio = apart.sum() / together.sum() if together.any() else 1.0
-    return min(max(_ROWS * ratio / (1 + (_ROWS - 1) * ratio), 0.0), 1.0)
+    return float(np.clip(_ROWS * ratio / (1 + (_ROWS - 1) * ratio), 0.0, 1.0))
