@@ -116,7 +116,8 @@ def _advice(plan, signal, of_head, most):
         )
     else:
         yield f"With {math.ceil(times * plan.num_examples):,} {plan.unit}s, S is {ENOUGH:g}."
-    mu = plan.sampling_rate * math.sqrt(plan.steps * math.expm1(plan.noise_multiplier**-2))
+    growth = math.expm1(min(plan.noise_multiplier**-2, 100.0))
+    mu = plan.sampling_rate * math.sqrt(plan.steps * growth)
     if plan.delta is not None and times * mu < _LARGEST_MU:
         epsilon = epsilon_of_mu(times * mu, plan.delta)
         yield f"With epsilon about {epsilon:.2g}, S is {ENOUGH:g}."

@@ -154,7 +154,7 @@ def run(name, way, epsilon, seed):
     keras.utils.set_random_seed(seed)
     budget = tfdpnorm.PrivacyBudget(epsilon or 1.0, DELTA)
     if name == "patients" and way in ("release", "plain"):
-        x = _features(x)
+        x = _features_of_patients()
     if way == "plain":
         scaled = x if bounds is None else (x - bounds[0]) / (bounds[1] - bounds[0])
         model = LogisticRegression(C=100, max_iter=3_000).fit(scaled[train], y[train])
@@ -201,70 +201,94 @@ def run(name, way, epsilon, seed):
 
 
 @functools.cache
-def _feature_network():
-    import tfdpnorm
-
-    return tfdpnorm.convert.load_model(FLAGS.network)
-
-
-_FEATURES = {}
-
-
-def _features(x):
+def _features_of_patients():
     import tensorflow as tf
 
-    if "patients" not in _FEATURES:
-        images = tf.repeat(tf.cast(x, tf.float32), 3, axis=-1)
-        parts = [
-            _feature_network().predict(tf.image.resize(part, (96, 96)), verbose=0)
-            for part in np.array_split(images, 8)
-        ]
-        _FEATURES["patients"] = np.concatenate(parts)
-    return _FEATURES["patients"]
+    import tfdpnorm
+
+    images = np.repeat(dataset("patients")[0].astype("float32"), 3, axis=-1)
+    network = tfdpnorm.convert.load_model(FLAGS.network)
+    parts = [tf.image.resize(part, (96, 96)) for part in np.array_split(images, 8)]
+    return np.concatenate([network.predict(part, verbose=0) for part in parts])
 
 
-def text(records):
-    """The tables, in Markdown: accuracies, and the forecast with what came of it."""
-    from trainers.report.markdown import table
-
+def groups_of(records):
+    """Dict from data set, way and budget to the records of all seeds."""
     groups = {}
     for record in records:
         key = record["dataset"], record["way"], record["epsilon_target"]
         groups.setdefault(key, []).append(record)
-    names = sorted({name for name, _, _ in groups})
-    plain = {n: _mean(groups[n, "plain", None]) for n in names if (n, "plain", None) in groups}
-    epsilons = sorted({e for _, _, e in groups if e})
+    return groups
+
+
+def outcomes(groups):
+    """For each forecast, sorted: S, data set, way, budget, accuracy, and the share learnt.
+
+    That is of what a linear model without noise adds to the commonest class.
+    """
+    found = []
+    for (name, way, epsilon), group in groups.items():
+        plain = groups.get((name, "plain", None))
+        if plain is not None and group[0]["signal_to_noise"] is not None:
+            common = _mean(group, "commonest_class")
+            share = (_mean(group) - common) / (_mean(plain) - common)
+            signal = _mean(group, "signal_to_noise")
+            found.append((signal, name, way, epsilon, _mean(group), share))
+    return sorted(found)
+
+
+def text(records):
+    """The tables, in Markdown: accuracies, and the forecasts with what came of them."""
+    from trainers.report.markdown import table
+
+    groups = groups_of(records)
+    epsilons = sorted({epsilon for _, _, epsilon in groups if epsilon})
     rows = []
     for name, way in sorted({(n, w) for n, w, _ in groups if w != "plain"}):
         of_way = [groups.get((name, way, epsilon)) for epsilon in epsilons]
-        first = next(group for group in of_way if group)[0]
-        entries = ["" if group is None else _entry(group) for group in of_way]
-        without = f"{plain[name]:.1f}" if name in plain else ""
-        who = f"{name}, {first['num_examples']:,} {first['unit']}s"
-        rows.append((who, way, *entries, without, f"{first['commonest_class']:.0f}"))
+        first, plain = next(filter(None, of_way)), groups.get((name, "plain", None))
+        who = f"{name}, {first[0]['num_examples']:,} {first[0]['unit']}s"
+        entries = [group and _entry(group) or "" for group in of_way]
+        without = f"{_mean(plain):.1f}" if plain else ""
+        rows.append((who, way, *entries, without, f"{_mean(first, 'commonest_class'):.0f}"))
     heads = ["data", "way", *(f"eps={e:g}" for e in epsilons), "not private", "commonest class"]
-    said = []
-    for (name, way, epsilon), group in groups.items():
-        if group[0]["signal_to_noise"] is not None and name in plain:
-            common = np.mean([record["commonest_class"] for record in group])
-            share = (_mean(group) - common) / (plain[name] - common)
-            signal = np.mean([record["signal_to_noise"] for record in group])
-            said.append((signal, name, way, f"{epsilon:g}", f"{_mean(group):.1f}", f"{share:.2f}"))
-    forecasts = [(f"{signal:.2g}", *more) for signal, *more in sorted(said)]
+    said = [
+        (f"{signal:.2g}", name, way, f"{epsilon:g}", f"{accuracy:.1f}", f"{share:.2f}")
+        for signal, name, way, epsilon, accuracy, share in outcomes(groups)
+    ]
     return "\n\n".join(
         [
             f"Made from {len(records)} records by `python -m trainers.ours.small_data --table`. "
-            "Test accuracy in percent, mean +- standard deviation over splits; default settings.",
+            "Test accuracy in percent, mean +- standard deviation over splits (their number); "
+            "default settings.",
             table(heads, rows),
             "What was forecast, and what was learnt of what a linear model without noise adds to "
             "the commonest class:",
-            table(("S", "data", "way", "epsilon", "accuracy", "learnt"), forecasts),
+            table(("S", "data", "way", "epsilon", "accuracy", "learnt"), said),
         ]
     )
 
 
-def _mean(group):
-    return float(np.mean([record["test_accuracy"] for record in group]))
+def plot(records, path):
+    """Draws what was learnt against the forecast, a colour for each way; returns the path."""
+    from tfdpnorm.training.forecast import ENOUGH, LITTLE
+    from trainers.report import figure
+
+    drawn = figure.new(6.4, 3.6)
+    axes = drawn.subplots()
+    found = outcomes(groups_of(records))
+    for way in sorted({way for _, _, way, *_ in found}):
+        points = [(signal, share) for signal, _, w, *_, share in found if w == way]
+        axes.scatter(*zip(*points, strict=True), label=way, s=18)
+    for limit in (LITTLE, ENOUGH):
+        axes.axvline(limit, color="grey", linewidth=0.8)
+    axes.set(xscale="log", xlabel="signal-to-noise ratio S, forecast", ylabel="share learnt")
+    axes.legend(fontsize="small")
+    return figure.save(drawn, path)
+
+
+def _mean(group, field="test_accuracy"):
+    return float(np.mean([record[field] for record in group]))
 
 
 def _entry(group):
@@ -279,6 +303,7 @@ def main(_):
     records = [json.loads(line) for line in lines]
     if FLAGS.table:
         path.with_name("small_data.md").write_text(text(records) + "\n")
+        plot(records, path.with_name("small_data.png"))
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     keys = ("dataset", "way", "epsilon_target", "seed")
