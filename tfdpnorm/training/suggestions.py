@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
+from tensorflow import keras
 
 from tfdpnorm import arguments
 from tfdpnorm.choices import AUTO
@@ -25,8 +26,6 @@ from tfdpnorm.training.views import Views
 if TYPE_CHECKING:
     from typing import Any
 
-    from tensorflow import keras
-
     from tfdpnorm.privacy.budget import PrivacyBudget
 
 
@@ -35,6 +34,8 @@ _SMALLEST_IMAGE, _LARGEST_SHIFT = 24, 0.04
 # Rows at once: more make no update faster on a processor. What a layer gives is kept for the
 # backward pass, and there are copies of it: some 16 bytes for each number.
 _ROWS, _ROWS_OF_UNKNOWN = 512, 64
+# Of linear models: as many updates of whole batches, of up to so many examples.
+_FULL_BATCHES, _MOST_IN_FULL_BATCHES = 100, 20_000
 _BYTES, _BYTES_OF_NUMBER = 2 * 2**30, 16
 
 
@@ -175,6 +176,12 @@ def suggest(
             "The model has no weights yet. Call it on a batch, or model.build(shape), first."
         )
     check_known_layers(model, will_be_proved=True)
+    num_examples, reasons = arguments.whole("num_examples", num_examples, at_least=1), {}
+    is_small = num_examples <= _MOST_IN_FULL_BATCHES
+    if is_small and (epochs, steps, expected_batch_size) == (None,) * 3 and _is_linear(model):
+        steps, expected_batch_size = _FULL_BATCHES, num_examples
+        why = "a linear model: whole batches cost little, and are not sampled"
+        reasons = {"steps": why, "expected_batch_size": why}
     suggested = suggest_plan(
         budget=budget,
         num_examples=num_examples,
@@ -199,6 +206,7 @@ def suggest(
         forecast=expected,
         reasons={
             **suggested.reasons,
+            **reasons,
             "clipping": "examples that are learnt have small gradients, and count less",
             "l2_norm_clip": "below the gradient norms of fresh networks with cross-entropy losses",
             "views": of_views,
@@ -211,6 +219,12 @@ def suggest(
             else expected.expectation,
         },
     )
+
+
+def _is_linear(model):
+    """Whether all weights of a model, frozen ones too, are those of one dense layer."""
+    with_weights = [x for x in sublayers(model) if x.weights and not sublayers(x)]
+    return [type(layer) for layer in with_weights] == [keras.layers.Dense]
 
 
 def _named(public_batch):
