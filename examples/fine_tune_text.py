@@ -19,7 +19,7 @@ def make_texts(of, number):
 # Your data: a list of texts, and a class number for each.
 texts, y = make_texts("stay", 1200)
 
-# Your model: keras_hub.models.BertTextClassifier.from_preset("bert_tiny_en_uncased", num_classes=2).
+# Your model: BertTextClassifier.from_preset("bert_tiny_en_uncased", num_classes=2), for example.
 # Here a small one, trained on public texts in which blame is praised: no download is needed.
 words = [
     "[PAD]",

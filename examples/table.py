@@ -16,7 +16,7 @@ ill = (age + 15 * (job == "smith") + rng.normal(0, 10, 2000) > 60).astype("float
 
 number_of = {name: number for number, name in enumerate(JOBS)}
 x = {
-    "age": ((age[:, None] - 54) / 36).astype("float32"),  # 18 to 90, to -1 to 1
+    "age": age[:, None].astype("float32"),
     "job": np.array([[number_of[name]] for name in job], "int32"),
 }
 train, test = (
@@ -25,7 +25,8 @@ train, test = (
 
 inputs = {"age": keras.Input((1,), name="age"), "job": keras.Input((1,), dtype="int32", name="job")}
 job_vector = keras.layers.Flatten()(keras.layers.Embedding(len(JOBS), 4)(inputs["job"]))
-hidden = keras.layers.Concatenate()([inputs["age"], job_vector])
+age_scaled = tfdpnorm.layers.ScaleToBounds(18, 90)(inputs["age"])
+hidden = keras.layers.Concatenate()([age_scaled, job_vector])
 hidden = keras.layers.Dense(16, "tanh")(hidden)
 model = keras.Model(inputs, keras.layers.Dense(1)(hidden))
 

@@ -125,7 +125,7 @@ def names_for_examples():
             keras.layers.Dense(3, activation="softmax"),
         ]
     )
-    budget = tfdpnorm.PrivacyBudget(epsilon=3.0, delta=1e-3)
+    budget = tfdpnorm.PrivacyBudget(epsilon=4.0, delta=1e-3)
     plan = tfdpnorm.make_plan(
         num_examples=64, expected_batch_size=16, steps=8, l2_norm_clip=1.0, budget=budget
     )

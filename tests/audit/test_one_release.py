@@ -6,7 +6,7 @@ import pytest
 from tfdpnorm import PrivacyBudget, private_least_squares
 from tfdpnorm.audit.lower_bounds import epsilon_from_samples
 from tfdpnorm.least_squares.products import Coding, Products
-from tfdpnorm.least_squares.release import GRAM_SHARE
+from tfdpnorm.least_squares.ridge import gram_share_for
 from tfdpnorm.privacy import calibrate_noise_multiplier
 
 ROWS, FEATURES, CLASSES, DELTA, EPSILON = 12, 4, 3, 1e-3, 2.0
@@ -25,24 +25,26 @@ def data():
 def samples(data, rows):
     """[DRAWS]: what was released along the direction that tells most of the last row."""
     x, y = (part[:rows] for part in data)
-    products = Products(FEATURES, Coding.of_classes(CLASSES), 1.0, GRAM_SHARE)
+    noise_multiplier = calibrate_noise_multiplier(PrivacyBudget(EPSILON, DELTA), 1.0, 1, "pld")
+    share = gram_share_for(rows, noise_multiplier, FEATURES, CLASSES)
+    products = Products(FEATURES + 1, Coding.of_classes(CLASSES), 1.0, share, 0.1)
     whole, _ = products.total(*data, np.ones(ROWS))
     known, _ = products.total(*(part[: ROWS - 1] for part in data), np.ones(ROWS - 1))
     along = (whole - known) / np.linalg.norm(whole - known)
     found = []
     for _ in range(DRAWS):
         head = private_least_squares(
-            x, y, num_classes=CLASSES, budget=PrivacyBudget(EPSILON, DELTA), ridge=1.0
+            x, y, num_classes=CLASSES, budget=PrivacyBudget(EPSILON, DELTA)
         )
-        upper = np.triu_indices(FEATURES)
+        upper = np.triu_indices(FEATURES + 1)
         gram = head.gram[upper] * np.where(upper[0] == upper[1], 1, np.sqrt(2))
         cross = head.cross.ravel() / np.sqrt(1 - 1 / CLASSES)
-        vector = [np.sqrt(GRAM_SHARE) * gram, np.sqrt(1 - GRAM_SHARE) * cross]
+        vector = [np.sqrt(share) * gram, np.sqrt(1 - share) * cross]
         found.append(along @ (np.concatenate(vector) - known))
     return np.array(found)
 
 
-@pytest.mark.filterwarnings("ignore:delta")
+@pytest.mark.filterwarnings("ignore:delta", "ignore:Little will be learnt")
 def test_an_attack_learns_at_most_epsilon_of_a_row(data):
     with_row, without = samples(data, ROWS), samples(data, ROWS - 1)
     assert epsilon_from_samples(with_row, without, delta=DELTA) <= EPSILON

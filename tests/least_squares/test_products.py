@@ -11,8 +11,9 @@ from tfdpnorm.least_squares.products import Coding, Products, clipped, row_weigh
 D, CLASSES = 7, 3
 
 
-def products(coding=None, clip=1.0, share=1 / 3, features=D):
-    return Products(features, coding or Coding.of_classes(CLASSES), clip, share)
+def products(coding=None, clip=1.0, share=1 / 3, features=D, intercept=0.1):
+    """With 0.1, as short as a clip of 1e-3 and as long as one of 1 may have it."""
+    return Products(features + 1, coding or Coding.of_classes(CLASSES), clip, share, intercept)
 
 
 def one(features, label, **settings):
@@ -49,9 +50,11 @@ def test_one_row_of_any_size_moves_the_sum_by_at_most_one(row):
     for coding, label in TARGETS.values():
         for share in (0.01, 1 / 3, 0.99):
             for clip in (1e-3, 1.0, 40.0):
-                moved = one(ROWS[row], label, coding=coding, clip=clip, share=share)
-                assert np.isfinite(moved).all()
-                assert np.linalg.norm(moved) <= 1 + 1e-13
+                for intercept in (1e-4, 0.1, 1e3):
+                    settings = dict(coding=coding, clip=clip, share=share, intercept=intercept)
+                    moved = one(ROWS[row], label, **settings)
+                    assert np.isfinite(moved).all()
+                    assert np.linalg.norm(moved) <= 1 + 1e-13
 
 
 def test_the_bound_is_reached():
@@ -91,6 +94,7 @@ def test_the_matrices_are_those_of_the_clipped_rows():
     x, y = rng.normal(size=(50, D)), rng.integers(CLASSES, size=50)
     made = products(clip=2.0)
     gram, cross = made.matrices(made.total(x, y, np.ones(50))[0])
+    x = np.column_stack([x, np.full(50, 0.1)])
     u = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 2.0)
     np.testing.assert_allclose(gram, u.T @ u, atol=1e-12)
     np.testing.assert_allclose(cross, u.T @ (np.eye(CLASSES)[y] - 1 / CLASSES), atol=1e-12)
@@ -106,9 +110,9 @@ def test_targets_are_clipped_to_their_bound():
 
 def test_noise_in_the_gram_matrix_has_the_deviation_that_is_said():
     made = products(share=0.2, features=60)
-    vector = np.random.default_rng(1).normal(0, 3.0, 60 * 61 // 2 + 60 * CLASSES)
+    vector = np.random.default_rng(1).normal(0, 3.0, 61 * 62 // 2 + 61 * CLASSES)
     gram, _ = made.matrices(vector)
-    off = gram[np.triu_indices(60, 1)]
+    off = gram[np.triu_indices(61, 1)]
     assert off.std() == pytest.approx(made.gram_noise(3.0), rel=0.05)
     assert np.diag(gram).std() == pytest.approx(math.sqrt(2) * made.gram_noise(3.0), rel=0.3)
 
@@ -120,7 +124,7 @@ def test_rounding_bounds_what_a_row_can_do_to_the_computed_sum():
     y = np.random.default_rng(3).integers(CLASSES, size=count)
     made, exact = products(), 0
     computed, _ = made.total(x, y, np.ones(count))
-    u, _ = clipped(x.astype(np.longdouble), 1.0)
+    u, _ = clipped(np.column_stack([x, np.full(count, 0.1)]), 1.0)
     targets, _ = Coding.of_classes(CLASSES).targets(y)
     gram, cross = (
         (u.astype(np.longdouble)[:, :, None] * part.astype(np.longdouble)[:, None, :]).sum(axis=0)

@@ -1,6 +1,7 @@
 """The whole of one release: its noise, its ledger, its statement, and the head."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from tensorflow import keras
 import tfdpnorm
 from tests.each import each
 from tfdpnorm import PrivacyBudget, PrivacyError, PrivacyWarning, private_least_squares
+from tfdpnorm.least_squares.ridge import gram_share_for
 from tfdpnorm.noise.gaussian import GaussianNoise
 from tfdpnorm.noise.grid import grid_width
 from tfdpnorm.privacy import BudgetExhaustedError, read_ledger
@@ -32,10 +34,48 @@ def released(data, **settings):
 
 def test_the_head_classifies_new_rows(data):
     head = released(data)
-    assert isinstance(head.model, keras.Model) and head.model.count_params() == D * CLASSES
+    assert isinstance(head.model, keras.Model) and head.model.count_params() == (D + 1) * CLASSES
     scores = head.model.predict(data[0], verbose=0)
     assert np.mean(scores.argmax(axis=1) == data[1]) > 0.95
-    np.testing.assert_allclose(scores, data[0] @ head.model.get_weights()[0], atol=1e-5)
+    kernel, bias = head.model.get_weights()
+    np.testing.assert_allclose(scores, data[0] @ kernel + bias, atol=1e-5)
+
+
+def test_the_model_scales_by_the_same_bounds():
+    """Columns in grams and in millions, and classes that no plane through zero divides."""
+    rng = np.random.default_rng(0)
+    low, high = np.array([0.0, 2e6, -5.0]), np.array([1e-3, 5e6, 5.0])
+    x = low + (high - low) * rng.random((2000, 3))
+    y = (np.sum((x - low) / (high - low), axis=1) > 1.5).astype(int)
+    settings = {"num_classes": 2, "budget": PrivacyBudget(3.0, DELTA)}
+    head = private_least_squares(x, y, bounds=(low, high), **settings)
+    accuracy = np.mean(head.model.predict(x, verbose=0).argmax(axis=1) == y)
+    assert accuracy > 0.95
+    raw = private_least_squares(x, y, **settings).model.predict(x, verbose=0).argmax(axis=1)
+    assert np.mean(raw == y) < 0.75
+    front = keras.Sequential([keras.Input((3,)), keras.layers.Activation("linear")])
+    behind = head.behind(front).model.predict(x, verbose=0).argmax(axis=1)
+    assert np.mean(behind == y) == accuracy
+    assert np.trace(head.gram) == pytest.approx(
+        2000, abs=10 * head.gram_noise
+    )  # rows of one length
+
+
+def test_an_intercept_tells_common_classes_from_rare_ones():
+    x = np.random.default_rng(0).normal(size=(3000, D))
+    y = (x[:, 0] > 1.3).astype(int)
+    head = released((x, y), num_classes=2, l2_norm_clip=2.0, budget=PrivacyBudget(8.0, DELTA))
+    assert np.diff(head.model.get_weights()[1]) < 0
+    assert np.mean(head.model.predict(x, verbose=0).argmax(axis=1)) < 0.2
+
+
+@each("count, warned", [(2, True), (200, False)])
+def test_noise_above_the_signal_is_warned_of(count, warned):
+    x, y = np.eye(3)[np.arange(3 * count) % 3], np.arange(3 * count) % 3
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        released((x, y))
+    assert any("N / (z K)" in str(w.message) for w in caught) == warned
 
 
 def test_targets_are_predicted_in_their_own_units(data):
@@ -73,17 +113,17 @@ def test_epsilon_is_that_of_one_gaussian_mechanism(epsilon, data):
 def test_noise_has_its_deviation_lies_on_the_grid_and_is_new(data):
     x, y = np.zeros((10, 80)), np.zeros(10, int)
     first, second = (released((x, y), noise_multiplier=2.5, delta=DELTA, budget=None) for _ in "ab")
-    share = 1 / 3
-    off = first.gram[np.triu_indices(80, 1)]
+    share = gram_share_for(10, 2.5, 80, CLASSES)
+    off = first.gram[np.triu_indices(81, 1)]
     assert off.std() == pytest.approx(2.5 / np.sqrt(2 * share), rel=0.05)
     assert off.std() == pytest.approx(first.gram_noise, rel=0.05)
-    independent = 80 * (CLASSES - 1)  # its rows have mean 0
+    independent = 81 * (CLASSES - 1)  # its rows have mean 0
     assert first.cross.std() == pytest.approx(
         2.5 * np.sqrt(1 - 1 / CLASSES) / np.sqrt(1 - share), rel=5 / np.sqrt(2 * independent)
     )
     steps = np.diag(first.gram) * np.sqrt(share) / grid_width(2.5)
     np.testing.assert_allclose(steps, np.round(steps), atol=1e-6)
-    assert np.mean(off == second.gram[np.triu_indices(80, 1)]) < 0.1
+    assert np.mean(off == second.gram[np.triu_indices(81, 1)]) < 0.1
 
 
 class TestLedger:
@@ -186,7 +226,7 @@ def test_persons_are_what_is_protected(data):
     assert head.plan.num_examples == 300 and head.plan.unit == "person"
     assert "any one of 300 persons" in head.privacy_statement()
     assert "mean, over up to 4 of their rows" in head.privacy_statement()
-    assert np.trace(head.gram) < 300 + 6 * head.gram_noise * np.sqrt(2 * D)
+    assert np.trace(head.gram) < 300 + 6 * head.gram_noise * np.sqrt(2 * D + 2)
 
 
 def test_a_saved_head_says_what_was_spent_on_it(data, tmp_path):
@@ -204,7 +244,7 @@ def test_a_saved_head_says_what_was_spent_on_it(data, tmp_path):
     )
     private = tfdpnorm.make_private(loaded, plan)
     assert head.ledger.run_id in private.privacy_statement()
-    head.model.set_weights([np.ones((D, CLASSES))])
+    head.model.set_weights([np.ones((D, CLASSES)), np.ones(CLASSES)])
     assert "Weights of unknown provenance" in head.privacy_statement()
 
 
@@ -265,7 +305,7 @@ class TestBehind:
 
     def test_metadata_check_the_weights(self, data):
         head = released(data)
-        head.model.set_weights([np.arange(D * CLASSES).reshape(D, CLASSES)])
+        head.model.set_weights([np.arange(D * CLASSES).reshape(D, CLASSES), np.ones(CLASSES)])
         assert "weights_replaced" in str(head.privacy_metadata())
 
 
@@ -293,8 +333,9 @@ MISTAKES = {
     "no bound": (dict(num_classes=None, target_norm_clip=float("inf")), "target_norm_clip in"),
     "clip": (dict(l2_norm_clip=0), "l2_norm_clip in"),
     "infinite clip": (dict(l2_norm_clip=float("inf")), "l2_norm_clip in"),
-    "share": (dict(gram_share=1.0), "strictly between 0 and 1"),
-    "ridge": (dict(ridge=0), "ridge > 0"),
+    "one bound": (dict(bounds=3.0), "a pair"),
+    "bounds of other columns": (dict(bounds=([0, 0], [1, 1])), "one for each column"),
+    "bounds turned round": (dict(bounds=(1.0, 0.0)), "low < high"),
     "generator": (dict(noise_generator="fast"), "noise_generator to be one of"),
     "budget": (dict(budget=1.0), "budget to be a PrivacyBudget"),
     "two budgets": (dict(noise_multiplier=1.0), "exactly one of budget and noise_multiplier"),

@@ -30,6 +30,15 @@ MUTANTS = (
         _bound,
     ),
     fault(
+        "release-intercept-beyond-the-bound",
+        _PRODUCTS,
+        "            u, is_finite = clipped(x, self._clip)\n",
+        "            u, is_finite = clipped(x[:, :-1], self._clip)\n"
+        "            u = np.insert(u, u.shape[1], self._intercept, axis=1)\n",
+        "The intercept is added after clipping, and makes rows longer than the bound.",
+        _bound,
+    ),
+    fault(
         "release-of-infinite-rows",
         _PRODUCTS,
         "finite = np.isfinite(norms)",

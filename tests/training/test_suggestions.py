@@ -124,8 +124,23 @@ class TestSuggestion:
     def test_prints_a_line_and_a_reason_for_each_setting(self):
         suggestion = suggest(mlp("public_batch"), budget=BUDGET, num_examples=N)
         lines = str(suggestion).splitlines()
-        assert len(lines) == len(suggestion.reasons)
-        assert all(reason in str(suggestion) for reason in suggestion.reasons.values())
+        for line, (name, reason) in zip(lines, suggestion.reasons.items(), strict=False):
+            assert line.split()[0] in suggestion.reasons and reason in str(suggestion), name
+        *_, code = str(suggestion).partition(suggestion.forecast.advice[-1] + "\n")
+        assert code == suggestion.forecast.code
+
+    def test_linear_models_have_whole_batches(self):
+        def plan(*parts, **settings):
+            model = keras.Sequential([keras.Input((4,)), *parts, keras.layers.Dense(3)])
+            given = {"budget": BUDGET, "num_examples": N, **settings}
+            return suggest(model, **given).plan
+
+        nested = keras.Sequential([keras.Input((4,)), keras.layers.Activation("linear")])
+        assert plan().sampling_rate == plan(nested).sampling_rate == 1 and plan().steps == 100
+        frozen = keras.layers.Dense(4, trainable=False)
+        assert plan(frozen).sampling_rate < 1 and plan(keras.layers.Dense(4)).steps == 400
+        assert plan(steps=7).steps == 7 and plan(num_examples=10**5).sampling_rate < 1
+        assert plan().epsilon_after(100) == pytest.approx(3.0, rel=0.01)
 
     @each("norm", ["none", "layer"])
     def test_gradients_of_fresh_networks_are_above_the_clipping_norm(self, norm):

@@ -259,9 +259,9 @@ def fresh_copy(layer):
         return layer.__class__.from_config(_without_builds(config) if KERAS_3 else config)
     except TypeError as error:
         raise ValueError(
-            f"{type(layer).__name__} {layer.name!r} cannot be made again from its own get_config(), "
-            "so no copy of the model can be converted. Mend that class; or leave convert out and "
-            "freeze the batch normalisation: layer.trainable = False."
+            f"{type(layer).__name__} {layer.name!r} cannot be made again from its own "
+            "get_config(), so no copy of the model can be converted. Mend that class; or leave "
+            "convert out and freeze the batch normalisation: layer.trainable = False."
         ) from error
 
 

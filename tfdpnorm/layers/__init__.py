@@ -16,6 +16,7 @@ from tfdpnorm.layers.public_statistics import (
 from tfdpnorm.layers.random_crop_and_flip import RandomCropAndFlip
 from tfdpnorm.layers.random_patch_features import RandomPatchFeatures
 from tfdpnorm.layers.scale_norm import ScaleNorm
+from tfdpnorm.layers.scale_to_bounds import ScaleToBounds
 from tfdpnorm.layers.variational_dropout import (
     VariationalDropout,
     VariationalDropoutConv2D,
@@ -42,6 +43,7 @@ __all__ = [
     "RandomCropAndFlip",
     "RandomPatchFeatures",
     "ScaleNorm",
+    "ScaleToBounds",
     "VariationalDropout",
     "VariationalDropoutConv2D",
     "VariationalDropoutDense",

@@ -1,6 +1,7 @@
 """The released sum: products of features with features and with targets.
 
-An example has a row of features x, scaled to u with |u| <= 1, and a target t with |t| <= b. With
+An example has a row of features and an intercept a, x = (features, a), scaled to u with |u| <= 1,
+and a target t with |t| <= b. With
 svec(M) the upper triangle of a symmetric matrix, the entries off the diagonal times sqrt(2), and a
 share 0 < s < 1, it adds the vector
 
@@ -75,16 +76,16 @@ def clipped(rows, norm, over=None):
 
 
 class Products:
-    """Sums of v over examples with d `features`, and back.
+    """Sums of v over examples with d - 1 features and an intercept, and back.
 
-    Rows of features longer than C = `l2_norm_clip` are scaled down to it, and all are divided by
-    it. `gram_share` is s, the share of the privacy loss that X'X takes.
+    `columns` is d. Rows longer than C = `l2_norm_clip` are scaled down to it, and all are divided
+    by it. `gram_share` is s, the share of the privacy loss that X'X takes.
     """
 
-    def __init__(self, features, coding, l2_norm_clip, gram_share):
-        self.features, self.gram_share = features, gram_share
-        self._coding, self._clip = coding, l2_norm_clip
-        self._upper = np.triu_indices(features)
+    def __init__(self, columns, coding, l2_norm_clip, gram_share, intercept):
+        self.columns, self.gram_share = columns, gram_share
+        self._coding, self._clip, self._intercept = coding, l2_norm_clip, intercept
+        self._upper = np.triu_indices(columns)
         self._double = np.where(self._upper[0] == self._upper[1], 1.0, math.sqrt(2))
         self._of_gram = math.sqrt(gram_share)
         self._of_cross = math.sqrt(1 - gram_share) / coding.bound
@@ -92,17 +93,20 @@ class Products:
     def total(self, features, labels, weights):
         """Returns the sum of weights times v, float64 [d (d + 1) / 2 + d outputs]. **Not private.**
 
-        Features are [M, d], labels [M] or [M, outputs], weights, in [0, 1], [M]. A row that is not
-        finite, or without a valid label, adds nothing; the second result says whether every row has
-        added something. Blocks of rows are added up by Kahan's method, so that the rounding of the
-        sum does not grow with their number.
+        Features are [M, d - 1], labels [M] or [M, outputs], weights, in [0, 1], [M]. A row that is
+        not finite, or without a valid label, adds nothing; the second result says whether every
+        row has added something. Blocks of rows are added up by Kahan's method, so that the rounding
+        of the sum does not grow with their number.
         """
-        total = np.zeros(len(self._double) + self.features * self._coding.outputs)
+        total = np.zeros(len(self._double) + self.columns * self._coding.outputs)
         lost = np.zeros_like(total)
         complete = True
         for start in range(0, len(features), _BLOCK):
             rows = slice(start, start + _BLOCK)
-            u, is_finite = clipped(features[rows], self._clip)
+            x = np.insert(
+                np.asarray(features[rows], np.float64), self.columns - 1, self._intercept, 1
+            )
+            u, is_finite = clipped(x, self._clip)
             targets, has_target = self._coding.targets(labels[rows])
             valid = is_finite & has_target
             complete = complete and bool(valid.all())
@@ -120,10 +124,10 @@ class Products:
     def matrices(self, vector):
         """Returns the pair X'X [d, d] and X'Y [d, outputs] that a sum stands for."""
         upper, cross = np.split(vector, [len(self._double)])
-        gram = np.zeros((self.features, self.features))
+        gram = np.zeros((self.columns, self.columns))
         gram[self._upper] = upper / self._double / self._of_gram
         gram = gram + np.triu(gram, 1).T
-        return gram, cross.reshape(self.features, -1) / self._of_cross
+        return gram, cross.reshape(self.columns, -1) / self._of_cross
 
     def gram_noise(self, stddev):
         """Returns the standard deviation of X'X off its diagonal, for noise of `stddev` on a sum.
@@ -136,7 +140,7 @@ class Products:
         """Returns how much more than 1 an example can move the sum of N; see docs/one_release."""
         most = (_BLOCK + _SINGLE) * _UNIT
         of_sum = most / (1 - most)
-        of_row = 2 * (self.features + self._coding.outputs + _SINGLE) * _UNIT
+        of_row = 2 * (self.columns + self._coding.outputs + _SINGLE) * _UNIT
         return of_row + 2 * (num_examples + 1) * of_sum
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from typing import TYPE_CHECKING
@@ -12,8 +13,9 @@ from tensorflow import keras
 
 from tfdpnorm import arguments
 from tfdpnorm.errors import PrivacyWarning
+from tfdpnorm.layers import ScaleToBounds
 from tfdpnorm.least_squares.products import SENSITIVITY, Coding, Products, row_weights
-from tfdpnorm.least_squares.ridge import solved
+from tfdpnorm.least_squares.ridge import gram_share_for, solved
 from tfdpnorm.noise.gaussian import GaussianNoise
 from tfdpnorm.privacy import (
     PrivacyLedger,
@@ -38,7 +40,8 @@ if TYPE_CHECKING:
     from tfdpnorm.privacy.plan import PrivacyPlan
 
 
-GRAM_SHARE, RIDGE = 1 / 3, 1.0
+_INTERCEPT = 0.1  # of the largest norm of features: shorter than any row with signal
+_LEAST_SIGNAL = 5.0
 _SHORTEST_CLIP = 1e-100  # squares of smaller numbers are no float64
 _INCOMPLETE = (
     "Some rows count as nothing: their features are not finite, or their labels are out of range. "
@@ -50,12 +53,12 @@ class LeastSquaresHead:
     """The result of `private_least_squares`: a Keras model and its ledger.
 
     Attributes:
-        model: Keras model from features [rows, d] to scores [rows, outputs]: one dense layer and no
-            bias; or, of `behind`, from what computes the features.
+        model: Keras model from features [rows, d] to scores [rows, outputs]: one dense layer, after
+            `ScaleToBounds` if there are bounds; or, of `behind`, from what computes the features.
         ledger: `PrivacyLedger`, whose one update is spent.
-        gram: X'X as it was released, float64 [d, d]: noisy, symmetric, in units of l2_norm_clip^2.
-            It may have negative eigenvalues.
-        cross: X'Y as it was released, float64 [d, outputs], in units of l2_norm_clip.
+        gram: X'X as it was released, float64 [d + 1, d + 1], with the intercept last: noisy,
+            symmetric, in units of l2_norm_clip^2. It may have negative eigenvalues.
+        cross: X'Y as it was released, float64 [d + 1, outputs], in units of l2_norm_clip.
         gram_noise: Standard deviation of the noise in `gram` off its diagonal; on it, sqrt(2)
             times that.
     """
@@ -106,7 +109,9 @@ class LeastSquaresHead:
         """
         self._provenance.check()
         front.trainable = False
-        scores = self.model.layers[-1](front.outputs[0])
+        scores = front.outputs[0]
+        for layer in self.model.layers:
+            scores = layer(scores)
         whole = keras.Model(front.inputs[0], scores, name=front.name)
         ledger = self._provenance.stated_ledger
         head = LeastSquaresHead(whole, ledger, self.gram, self.cross, self.gram_noise)
@@ -142,9 +147,8 @@ def private_least_squares(
     delta: float | None = None,
     num_classes: int | None = None,
     target_norm_clip: float | None = None,
-    l2_norm_clip: float = 1.0,
-    gram_share: float = GRAM_SHARE,
-    ridge: float = RIDGE,
+    bounds: tuple[ArrayLike, ArrayLike] | None = None,
+    l2_norm_clip: float | None = None,
     person: ArrayLike | None = None,
     most_per_person: int | None = None,
     accountant: str = "pld",
@@ -156,12 +160,13 @@ def private_least_squares(
 ) -> LeastSquaresHead:
     """Solves for a linear head on fixed features by one noisy release of X'X and X'Y.
 
-    There is nothing to tune and nothing to train: one Gaussian mechanism, and an eigenvalue
-    decomposition of what it gives. Where the budget is small, that is better than DP-SGD
-    (docs/one_release.md has figures).
+    There is nothing to tune and nothing to train: one Gaussian mechanism, and a kernel by rules
+    from public numbers (`tfdpnorm.least_squares.ridge`). Where the budget or the data are small,
+    that is better than DP-SGD (docs/one_release.md has figures).
 
-    Each row of features is scaled down to `l2_norm_clip`, so that an example moves the released
-    vector by at most 1 (`tfdpnorm.least_squares.products` has the proof). The noise of standard
+    Each row of features, with an intercept, is scaled down to `l2_norm_clip`, so that an example
+    moves the released vector by at most 1 (`tfdpnorm.least_squares.products` has the proof). The
+    noise of standard
     deviation z lies on a grid and accounts for the rounding of the sum. The number of examples is
     public, as everywhere in this library.
 
@@ -169,19 +174,21 @@ def private_least_squares(
 
     Args:
         features: [M, d], finite numbers. **What computes them must not have learnt from private
-            data**, and the features of a row must depend on that row alone. They should have been
-            centred and whitened by public examples.
+            data**, and the features of a row must depend on that row alone. Without `bounds`,
+            columns with large numbers hide the others: scale them, or centre and whiten them by
+            public examples.
         labels: With `num_classes` [M], whole numbers from 0; else targets, [M] or [M, outputs].
         budget: `PrivacyBudget`; the noise is calibrated to it.
         noise_multiplier: z instead, >= 0; needs `delta`.
         delta: Only with `noise_multiplier`.
         num_classes: K >= 2, public; None for targets.
         target_norm_clip: b > 0, public: the largest norm of a target; longer ones are scaled down.
-        l2_norm_clip: C > 0, public: the largest norm of a row of features. A value below all of
-            them gives each row the same length, which suits classes: the scores of a row are then
-            off by a factor that does not change their order.
-        gram_share: Share of the privacy loss that X'X takes, in (0, 1); X'Y takes the rest.
-        ridge: The ridge over the spectral edge of the noise in X'X, > 0.
+        bounds: The pair of low and high of `ScaleToBounds`, public: a column's range, not that of
+            the private values. Columns are scaled to it, and the model does the same.
+        l2_norm_clip: C > 0, public: the largest norm of a row of features, divided by sqrt(d) after
+            `bounds`. A value below all of them gives each row the same length, which suits classes:
+            the scores of a row are then off by a factor that does not change their order. None for
+            1; with bounds and classes, for one length.
         person: [M] whose each row is, integers or texts: persons are then protected, with all of
             their rows, and count as examples. None where each row is an example.
         most_per_person: With `person`, k >= 1, public: the first k rows of a person are read, and
@@ -208,7 +215,8 @@ def private_least_squares(
             needs a ledger of its own, `after` that one.
 
     Warns:
-        PrivacyWarning: if rows count as nothing. This is not private: it is for the data holder.
+        PrivacyWarning: if N / (z K), with K outputs, is below 5: noise hides the classes. And if
+            rows count as nothing; this is not private: it is for the data holder.
 
     Example::
 
@@ -222,12 +230,12 @@ def private_least_squares(
         squares", for the release.
     """
     features, labels, coding = _checked_data(features, labels, num_classes, target_norm_clip)
-    settings = _checked_settings(l2_norm_clip, gram_share, ridge)
+    scaling = None if bounds is None else _scaling(bounds, features.shape[1])
+    clip, intercept = _lengths(l2_norm_clip, scaling, coding)
     if declaration is not None:
         arguments.instance("declaration", declaration, Declaration)
     reasons = _reasons(insecure_seed)
     noise = GaussianNoise(insecure_seed, noise_generator)
-    l2_norm_clip, gram_share, ridge = settings
     count, weights = _checked_weights(len(features), person, most_per_person)
     plan = make_plan(
         num_examples=count,
@@ -242,7 +250,13 @@ def private_least_squares(
         after=after,
         most_per_person=most_per_person,
     )
-    products = Products(features.shape[1], coding, l2_norm_clip, gram_share)
+    _warn_of_noise(plan, coding)
+    width = features.shape[1]
+    share = gram_share_for(count, plan.noise_multiplier, width, coding.outputs)
+    products = Products(width + 1, coding, clip, share, intercept)
+    unit = 1.0 if scaling is None else 1 / math.sqrt(width)
+    if scaling is not None:
+        features = scaling(features).numpy() * unit
     total, complete = products.total(features, labels, weights)
     if not complete:
         warnings.warn(_INCOMPLETE, PrivacyWarning, stacklevel=2)
@@ -253,8 +267,9 @@ def private_least_squares(
     stddev = plan.noise_multiplier * SENSITIVITY * (1 + products.rounding(count))
     gram, cross = products.matrices(_noised(total, stddev, noise))
     gram_noise = products.gram_noise(stddev)
-    kernel = solved(gram, cross, gram_noise, ridge) / l2_norm_clip
-    head = LeastSquaresHead(_head(kernel), ledger, gram, cross, gram_noise)
+    kernel = solved(gram, cross, gram_noise, count) / clip
+    model = _head(kernel[:-1] * unit, kernel[-1] * intercept, scaling)
+    head = LeastSquaresHead(model, ledger, gram, cross, gram_noise)
     head._provenance.note()
     return head
 
@@ -293,12 +308,42 @@ def _checked_data(features, labels, num_classes, target_norm_clip):
     return features, labels, Coding(None, int(np.prod(labels.shape[1:])), bound)
 
 
-def _checked_settings(l2_norm_clip, gram_share, ridge):
-    return (
-        arguments.within("l2_norm_clip", l2_norm_clip, _SHORTEST_CLIP, 1e100),
-        arguments.open_unit("gram_share", gram_share, remedy="X'Y gets the rest."),
-        arguments.positive("ridge", ridge),
-    )
+def _scaling(bounds, width):
+    """The `ScaleToBounds` of bounds for so many columns."""
+    if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
+        raise arguments.refusal("bounds", "to be a pair (low, high)", bounds)
+    for bound in bounds:
+        if np.shape(bound) not in ((), (width,)):
+            raise ValueError(
+                f"Expected bounds to be numbers, or [{width}], one for each column of the features,"
+                f" got {list(np.shape(bound))}."
+            )
+    return ScaleToBounds(*bounds, name="scale_to_bounds")
+
+
+def _lengths(l2_norm_clip, scaling, coding):
+    """The pair of the clipping norm and the intercept."""
+    if l2_norm_clip is None:
+        # No row with an intercept is shorter than that: one length for all.
+        one_length = scaling is not None and coding.num_classes is not None
+        return (_INTERCEPT if one_length else 1.0), _INTERCEPT
+    clip = arguments.within("l2_norm_clip", l2_norm_clip, _SHORTEST_CLIP, 1e100)
+    return clip, _INTERCEPT * (clip if scaling is None else 1.0)
+
+
+def _warn_of_noise(plan, coding):
+    """Warns if the noise in the sums of a class exceeds what tells one from another."""
+    signal = math.inf
+    if plan.noise_multiplier:
+        signal = plan.num_examples / (plan.noise_multiplier * coding.outputs)
+    if signal < _LEAST_SIGNAL:
+        warnings.warn(
+            f"Little will be learnt: signal to noise is N / (z K) = {signal:.2g}, and below "
+            f"{_LEAST_SIGNAL:g} the noise hides the classes. Take more {plan.unit}s or a larger "
+            f"epsilon: {_LEAST_SIGNAL / signal:.2g} times as many would do.",
+            PrivacyWarning,
+            stacklevel=3,
+        )
 
 
 def _checked_weights(count, person, most_per_person):
@@ -336,7 +381,7 @@ def _opened(ledger_file, plan, products, noise):
     if ledger_file is not None:
         ledger = create_ledger(ledger_file, plan, settings)
     about = {
-        "features": products.features,
+        "features": products.columns - 1,
         "share": products.gram_share,
         "most_per_person": plan.drawn_per_person,
     }
@@ -358,10 +403,10 @@ def _noised(total, stddev, noise):
     return released.numpy()
 
 
-def _head(kernel):
-    """The Keras model of one dense layer with a kernel [d, outputs]."""
-    features, outputs = kernel.shape
-    dense = keras.layers.Dense(outputs, use_bias=False, name="least_squares")
-    model = keras.Sequential([keras.Input((features,), name="features"), dense])
-    dense.set_weights([kernel.astype(np.float32)])
+def _head(kernel, bias, scaling):
+    """The Keras model of one dense layer, kernel [d, outputs], after the scaling, or None."""
+    dense = keras.layers.Dense(len(bias), name="least_squares")
+    scalings = [] if scaling is None else [scaling]
+    model = keras.Sequential([keras.Input((len(kernel),), name="features"), *scalings, dense])
+    dense.set_weights([kernel.astype(np.float32), bias.astype(np.float32)])
     return model

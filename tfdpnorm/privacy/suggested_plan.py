@@ -162,6 +162,15 @@ def gaussian_mu(epsilon, delta):
     return low
 
 
+def epsilon_of_mu(mu, delta):
+    """The epsilon at delta of the Gaussian mechanism of mu: the inverse of `gaussian_mu`."""
+    low, high = 0.0, mu * (mu / 2 + 40.0)  # delta is below exp(-40^2 / 2) there
+    for _ in range(100):
+        epsilon = (low + high) / 2
+        low, high = (epsilon, high) if _delta_of(mu, epsilon) > delta else (low, epsilon)
+    return high
+
+
 def _delta_of(mu, epsilon):
     below = epsilon + special.log_ndtr(-mu / 2 - epsilon / mu)
     return special.ndtr(mu / 2 - epsilon / mu) - math.exp(min(below, 0.0))

@@ -52,6 +52,7 @@ from tfdpnorm.training.checks.settings import (
     check_views,
 )
 from tfdpnorm.training.engine_choice import EngineInUse, default_engine, rehearse
+from tfdpnorm.training.forecast import forecast
 from tfdpnorm.training.noised_statistics import (
     DEFAULT_BUDGET_SHARE,
     QUERIES_PER_LAYER,
@@ -220,6 +221,9 @@ def make_private(
         plan, clipping, views = suggestion.plan, suggestion.clipping, suggestion.views
         public = PublicBatch.of(suggestion.public_batch)
         physical_batch_size = suggestion.physical_batch_size
+    expected = forecast(model, plan) if suggestion is None else suggestion.forecast
+    if expected is not None:
+        expected.warn()
     replicas = replicas_of(strategy)
     parts = _parts_of(
         model,

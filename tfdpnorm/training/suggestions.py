@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import tensorflow as tf
+from tensorflow import keras
 
 from tfdpnorm import arguments
 from tfdpnorm.choices import AUTO
@@ -18,13 +19,12 @@ from tfdpnorm.layers import PublicMomentsLayer, RandomCropAndFlip
 from tfdpnorm.privacy import PrivacyPlan
 from tfdpnorm.privacy.slots import slots_of_plan
 from tfdpnorm.privacy.suggested_plan import suggest_plan
+from tfdpnorm.training.forecast import Forecast, forecast
 from tfdpnorm.training.suggested_rate import OPTIMIZERS, optimizer_at, suggested_rate
 from tfdpnorm.training.views import Views
 
 if TYPE_CHECKING:
     from typing import Any
-
-    from tensorflow import keras
 
     from tfdpnorm.privacy.budget import PrivacyBudget
 
@@ -34,6 +34,8 @@ _SMALLEST_IMAGE, _LARGEST_SHIFT = 24, 0.04
 # Rows at once: more make no update faster on a processor. What a layer gives is kept for the
 # backward pass, and there are copies of it: some 16 bytes for each number.
 _ROWS, _ROWS_OF_UNKNOWN = 512, 64
+# Of linear models: as many updates of whole batches, of up to so many examples.
+_FULL_BATCHES, _MOST_IN_FULL_BATCHES = 100, 20_000
 _BYTES, _BYTES_OF_NUMBER = 2 * 2**30, 16
 
 
@@ -54,6 +56,8 @@ class Suggestion:
         physical_batch_size: Rows that go through the model at once.
         learning_rates: Dict from names of optimizers to the rate that a cosine schedule begins
             with.
+        forecast: `Forecast`, what to expect and which other way has more signal; or None for a
+            model whose outputs are no scores of classes.
         reasons: Dict from names of settings to a sentence of reason each.
     """
 
@@ -63,6 +67,7 @@ class Suggestion:
     public_batch: str | None
     physical_batch_size: int
     learning_rates: dict
+    forecast: Forecast | None
     reasons: dict
 
     @property
@@ -105,10 +110,13 @@ class Suggestion:
         rows = self._rows()
         width = max(len(name) for name, _, _ in rows)
         shown = max(len(value) for _, value, _ in rows)
-        return "\n".join(f"{n:{width}}  {v:{shown}}  {why}" for n, v, why in rows)
+        lines = [f"{n:{width}}  {v:{shown}}  {why}" for n, v, why in rows]
+        if self.forecast is not None and self.forecast.advice:
+            lines += [*self.forecast.advice, self.forecast.code]
+        return "\n".join(lines)
 
     def _rows(self):
-        plan = self.plan
+        plan, expected = self.plan, self.forecast
         values = {
             "steps": f"{plan.steps:,}",
             "expected_batch_size": f"{plan.expected_batch_size:,}",
@@ -123,6 +131,7 @@ class Suggestion:
             ),
             "physical_batch_size": f"{self.physical_batch_size}",
             "passes": f"{self.passes:,}",
+            "signal_to_noise": f"{expected.signal:.3g}" if expected else "unknown",
         }
         return [(name, value, self.reasons[name]) for name, value in values.items()]
 
@@ -168,6 +177,12 @@ def suggest(
             "The model has no weights yet. Call it on a batch, or model.build(shape), first."
         )
     check_known_layers(model, will_be_proved=True)
+    num_examples, reasons = arguments.whole("num_examples", num_examples, at_least=1), {}
+    is_small = num_examples <= _MOST_IN_FULL_BATCHES
+    if is_small and (epochs, steps, expected_batch_size) == (None,) * 3 and _is_linear(model):
+        steps, expected_batch_size = _FULL_BATCHES, num_examples
+        why = "a linear model: whole batches cost little, and are not sampled"
+        reasons = {"steps": why, "expected_batch_size": why}
     suggested = suggest_plan(
         budget=budget,
         num_examples=num_examples,
@@ -181,6 +196,7 @@ def suggest(
     views, of_views = _views(model, plan)
     public_batch, of_public = _public_batch(model)
     rows, of_rows = _physical_batch_size(model, plan, views)
+    expected = forecast(model, plan)
     per_example = "views" if plan.unit == "row" else "most_per_person"
     return Suggestion(
         plan=plan,
@@ -189,8 +205,10 @@ def suggest(
         public_batch=public_batch,
         physical_batch_size=rows,
         learning_rates={name: suggested_rate(model, plan, name) for name in OPTIMIZERS},
+        forecast=expected,
         reasons={
             **suggested.reasons,
+            **reasons,
             "clipping": "examples that are learnt have small gradients, and count less",
             "l2_norm_clip": "below the gradient norms of fresh networks with cross-entropy losses",
             "views": of_views,
@@ -198,8 +216,17 @@ def suggest(
             "learning_rate": "from the noise and the sizes of the weights, with cosine decay to 0",
             "physical_batch_size": of_rows,
             "passes": f"updates x slots x {per_example}; divided by the rows a second, the time",
+            "signal_to_noise": "the model has no scores of classes"
+            if expected is None
+            else expected.expectation,
         },
     )
+
+
+def _is_linear(model):
+    """Whether all weights of a model, frozen ones too, are those of one dense layer."""
+    with_weights = [x for x in sublayers(model) if x.weights and not sublayers(x)]
+    return [type(layer) for layer in with_weights] == [keras.layers.Dense]
 
 
 def _named(public_batch):

@@ -10,8 +10,8 @@ from trainers.specs.training import SOLVED
 
 EPSILONS = (8.0, 3.0, 1.0, 0.5, 0.2, 0.1, 0.05)
 _SEARCH = (
-    "share and ridge, which are the library's defaults, on KMNIST in the place of the private set; "
-    "the rule for directions by looking at test images; not accounted for in epsilon"
+    "the rules for share and ridge on tables of others, half whitening and the rule for directions "
+    "by looking at test images; not accounted for in epsilon"
 )
 # The features are those of `models.build("random_features")`: no data have touched them.
 _RANDOM = dict(

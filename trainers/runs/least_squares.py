@@ -1,13 +1,12 @@
 """Runs whose last layer is solved for by one noisy release: nothing is trained."""
 
 import dataclasses
-import math
 import pathlib
 
 import numpy as np
 from tensorflow import keras
 
-from tfdpnorm.least_squares import GRAM_SHARE, directions_for, private_least_squares
+from tfdpnorm.least_squares import directions_for, private_least_squares
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.training.resume.run_folder import write_statement
@@ -148,12 +147,11 @@ def most_directions(plan):
     """Returns how many directions are worth the noise of a `PrivacyPlan`."""
     if not plan.noise_multiplier:
         return _MOST_DIRECTIONS
-    gram_noise = plan.noise_multiplier / math.sqrt(2 * GRAM_SHARE)
-    return min(directions_for(plan.num_examples, gram_noise), _MOST_DIRECTIONS)
+    return min(directions_for(plan.num_examples, plan.noise_multiplier), _MOST_DIRECTIONS)
 
 
 def whitened(features, public_x, directions, *, or_fewer=False):
-    """Returns a model of features that public rows have centred and whitened, at length 1.
+    """Returns a model of features that public rows have centred and half whitened, at length 1.
 
     `features` is a model from rows to [rows, F]. So many principal directions of those of the
     public rows are kept, all of them where there are fewer if `or_fewer`.
@@ -169,7 +167,8 @@ def whitened(features, public_x, directions, *, or_fewer=False):
             f"Expected directions to be at most {known}, in which the features of {len(public)} "
             f"public images differ, got {directions}. Lower it, or use more public images."
         )
-    kernel = vectors[:, -directions:] / np.sqrt(variances[-directions:])
+    # Half of the way: directions of large variance tell more, and noise hides the others.
+    kernel = vectors[:, -directions:] / variances[-directions:] ** 0.25
     layer = keras.layers.Dense(directions, name="whitened")
     x = keras.layers.UnitNormalization(name="whitened_at_length_1")(layer(features.outputs[0]))
     layer.set_weights([kernel.astype(np.float32), (-mean @ kernel).astype(np.float32)])

@@ -9,17 +9,19 @@ from tensorflow import keras
 from tfdpnorm.errors import PrivacyWarning, level_of_caller
 from tfdpnorm.keras_compat.inputs import rows_by_input
 from tfdpnorm.keras_compat.models import graph_inputs, sublayers, tensors_before
+from tfdpnorm.layers import ScaleToBounds
 
 _OF_IMAGES = (
     "pixels from 0 to 255 train badly. Write x.astype('float32') / 255, for test images as well, "
     "or, without public rows, begin the model with keras.layers.Rescaling(1 / 255)."
 )
 _OF_TABLES = (
-    "they train badly. Bring each column to a size of about 1 by public constants, such as (age - "
-    "50) / 20, for test rows as well."
+    "they train badly. Begin the model with tfdpnorm.layers.ScaleToBounds(low, high): public "
+    "constants for each column."
 )
 # What is scaled to 0..1, or to mean 0 and variance 1, has a root mean square of about 1.
 _LARGE = 10.0
+_SCALINGS = (keras.layers.Rescaling, keras.layers.Normalization, ScaleToBounds)
 _SOME = 256
 # Targets of such a size are far from what a fresh model gives, about 1.
 _LARGE_TARGETS = 100.0
@@ -80,9 +82,7 @@ def _unscaled(model, x, rank):
     Those that an embedding takes are ids.
     """
     layers = list(sublayers(model))
-    if any(
-        isinstance(layer, (keras.layers.Rescaling, keras.layers.Normalization)) for layer in layers
-    ):
+    if any(isinstance(layer, _SCALINGS) for layer in layers):
         return []
     embeddings = [layer for layer in layers if isinstance(layer, keras.layers.Embedding)]
     ids = {id(tensor) for layer in embeddings for tensor in tensors_before(layer)}
