@@ -208,7 +208,7 @@ MUTANTS = (
     fault(
         "measured-on-training-rows",
         "tfdpnorm/training/callbacks/private_validation.py",
-        "        private.check_measured(self)\n",
+        "        private.session.rows.add_validation(self)\n",
         "",
         "Training examples answer for nothing, since they are taken for validation examples.",
         tests_in(f"{_VALIDATION}/test_training_rows.py", "TestTrainingData"),

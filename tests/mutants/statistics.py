@@ -12,10 +12,10 @@ MUTANTS = (
     fault(
         "public-rows-from-the-lot",
         _LOT,
-        "statistics = self._streams.public_pass(training=True)",
+        "statistics = self.streams.public_pass(training=True)",
         "rows = tf.nest.map_structure(lambda t: t[0], lot.x)\n"
-        "            statistics = self._streams._recorded(rows, True)"
-        ' if self._streams.mode == "public" else None',
+        "            statistics = self.streams._recorded(rows, True)"
+        ' if self.streams.mode == "public" else None',
         "Every example moves the gradients of all others, and no clip bounds it.",
         tests_in(
             "tests/training/step/test_sensitivity.py",
@@ -25,13 +25,13 @@ MUTANTS = (
     fault(
         "public-rows-beside-the-lot",
         _LOT,
-        "statistics = self._streams.public_pass(training=True)",
+        "statistics = self.streams.public_pass(training=True)",
         "x = tf.nest.map_structure(lambda t: t[0], lot.x)\n"
         "            both = tf.nest.map_structure(\n"
         "                lambda p, t: tf.concat([p, tf.cast(t, p.dtype)], 0),"
-        " self._streams.public_batch, x)\n"
-        '            public = self._streams.mode == "public"\n'
-        "            statistics = self._streams._recorded(both, True) if public else None",
+        " self.streams.public_batch, x)\n"
+        '            public = self.streams.mode == "public"\n'
+        "            statistics = self.streams._recorded(both, True) if public else None",
         "Every example moves the gradients of all others a little.",
         tests_in(
             "tests/training/step/test_sensitivity.py",

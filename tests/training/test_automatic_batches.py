@@ -102,7 +102,7 @@ def parts_of(made):
     """What `make_private` has made a private model of."""
     update = made._update
     return types.SimpleNamespace(
-        streams=made._streams, views=update.views, engine=update.engine, clipping=update.clipping
+        streams=made.streams, views=update.views, engine=update.engine, clipping=update.clipping
     )
 
 

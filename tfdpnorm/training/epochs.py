@@ -2,36 +2,23 @@
 
 import math
 import warnings
-from typing import NamedTuple
 
 from tfdpnorm.errors import PrivacyWarning
 
 
-class Epochs(NamedTuple):
-    """The arguments of Keras' `fit` for the updates to come.
+def epochs_to_train(ledger, start_within_epoch, arguments, *, sampled_here):
+    """Returns the step of its first epoch that training begins with, and the arguments of Keras.
 
-    Attributes:
-        first_step: The step of the first epoch that training begins with.
-        epochs: Number of the epoch to end before.
-        steps_per_epoch: Updates of an epoch; None for as many as foreign data have.
-    """
-
-    initial_epoch: int
-    first_step: int
-    epochs: int
-    steps_per_epoch: int | None
-
-
-def epochs_to_train(
-    ledger, start_within_epoch, *, epochs, steps_per_epoch, initial_epoch, sampled_here
-):
-    """Returns the `Epochs` of a call of `fit`; warns if it ends before the epochs asked for.
+    Warns if training ends before the epochs asked for.
 
     Args:
         start_within_epoch: Method of `tfdpnorm.training.resume.resumption.Resumption`.
-        initial_epoch: As in Keras; None if it was not given.
+        arguments: Dict of those of `fit`. For what is None of `epochs` and `steps_per_epoch`, or
+            missing of `initial_epoch`, the result has that of the updates to come.
         sampled_here: Whether the batches are drawn by this library, so that an epoch has a length.
     """
+    epochs, steps_per_epoch = arguments["epochs"], arguments["steps_per_epoch"]
+    initial_epoch = arguments.get("initial_epoch")
     first_step, left = 0, ledger.state.remaining_updates
     if sampled_here:
         if steps_per_epoch is None:
@@ -64,4 +51,5 @@ def epochs_to_train(
             PrivacyWarning,
             stacklevel=3,
         )
-    return Epochs(initial_epoch, first_step, epochs, steps_per_epoch)
+    found = {"initial_epoch": initial_epoch, "epochs": epochs, "steps_per_epoch": steps_per_epoch}
+    return first_step, {**arguments, **found}

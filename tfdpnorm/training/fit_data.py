@@ -30,7 +30,7 @@ from tfdpnorm.training.checks.scales import (
     warn_of_unscaled_images,
 )
 from tfdpnorm.training.checks.settings import check_private_data
-from tfdpnorm.training.checks.targets import check_targets, outputs_of, weights_by_class
+from tfdpnorm.training.checks.targets import check_targets, weights_by_class
 
 
 def checked_batches(private, streams, views, x, y, arguments):
@@ -93,11 +93,9 @@ def _blank(array):
     return np.full(shape, "") if array.dtype == object else np.zeros(shape, array.dtype)
 
 
-def _by_output(y, names):
+def _targets(y, names):
     """List of the targets in the order of the outputs, as far as there are any."""
-    if isinstance(y, dict):
-        y = [y[name] for name in names if name in y]
-    return tf.nest.flatten(y)
+    return tf.nest.flatten([y[n] for n in names if n in y] if isinstance(y, dict) else y)
 
 
 def _without_wrong_labels(lot, expected, names):
@@ -108,7 +106,7 @@ def _without_wrong_labels(lot, expected, names):
     those of the outputs, for targets in a dict.
     """
     wrong = tf.zeros_like(lot.mask, tf.bool)
-    for labels, allowed in zip(_by_output(lot.y, names), expected, strict=True):
+    for labels, allowed in zip(_targets(lot.y, names), expected, strict=True):
         if allowed is not None and labels.dtype != tf.bool:
             of_each = allowed.are_wrong(labels)
             wrong |= tf.reduce_any(of_each, range(2, of_each.shape.rank))
@@ -137,18 +135,19 @@ def prepared_lots(private, batches, noise, loss):
     traced twice. `private` is compiled; `noise` is its `GaussianNoise` and `loss` its
     `PerExampleLoss`. Raises ValueError without targets.
     """
-    outputs, expected, names = outputs_of(private.model), [], private.output_names
-    if isinstance(symbolic_outputs(private.model), dict):
-        names = sorted(symbolic_outputs(private.model))
+    outputs, expected, names = symbolic_outputs(private.model), [], private.output_names
+    if isinstance(outputs, dict):
+        names = sorted(outputs)
     if outputs is not None and batches.y is not None:
-        losses = loss.of_outputs(len(outputs), names)
-        expected = check_targets(losses, outputs, _by_output(batches.y, names))
+        flat = tf.nest.flatten(outputs)
+        losses = loss.of_outputs(len(flat), names)
+        expected = check_targets(losses, flat, _targets(batches.y, names))
     with without_op_callbacks():  # which would write rows down
         lots = batches.as_dataset(
             private.slots,
             insecure_seed=noise.insecure_seed,
             first_update=int(noise.update_count.numpy()),
-            shared=private.shared_lots,
+            shared=private.replicas.lots,
         )
     if batches.examples.is_read_on_demand and any(e is not None for e in expected):
         lots = lots.map(lambda lot: _without_wrong_labels(lot, expected, names))
@@ -158,5 +157,5 @@ def prepared_lots(private, batches, noise, loss):
         make_optimizer_variables(private.optimizer, private.model.trainable_variables)
         if private.plan.most_per_person is not None:  # metrics are of rows
             y = tf.nest.map_structure(lambda s: tf.TensorSpec([None, *s.shape[2:]], s.dtype), y)
-        make_metric_variables(private, symbolic_outputs(private.model), y)
+        make_metric_variables(private, outputs, y)
     return lots

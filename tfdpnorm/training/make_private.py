@@ -178,56 +178,31 @@ def make_private(
         # With settings of your own:
         private = tfdpnorm.make_private(model, plan, public_batch=public_rows)
     """
-    _check_one_of(
-        plan,
-        budget=budget,
-        num_examples=num_examples,
-        epochs=epochs,
-        most_per_person=most_per_person,
-    )
-    _check_settings(insecure_seed, physical_batch_size, validate, most_rows_per_person)
+    wanted = {
+        "budget": budget,
+        "num_examples": num_examples,
+        "epochs": epochs,
+        "most_per_person": most_per_person,
+    }
+    _check_one_of(plan, **wanted)
+    _check_settings(insecure_seed, physical_batch_size, validate, most_rows_per_person, declaration)
     noise_generator = generator_of(noise_generator, insecure_seed)
-    if declaration is not None:
-        remedy = 'Write Declaration("Jane Doe", "jane@example.org").'
-        arguments.instance("declaration", declaration, Declaration, remedy=remedy)
-    given, public, run_dir = model, PublicBatch.of(public_batch), RunDir.of(run_dir)
+    public, run_dir, given = PublicBatch.of(public_batch), RunDir.of(run_dir), model
     model, conversion = _converted(model, convert, public)
     _check_is_trainable_here(model)
     complete_build(model)
     check_known_layers(model, will_be_proved=validate, conversion=conversion)
-    suggestion = None
+    suggestion, chosen = None, {"clipping": clipping, "views": views, "public_batch": public}
     if plan is None:
-        suggestion = suggest(
-            model,
-            budget=budget,
-            num_examples=num_examples,
-            epochs=epochs,
-            most_per_person=most_per_person,
+        suggestion = suggest(model, **wanted).beside(
+            **chosen, physical_batch_size=physical_batch_size
         )
-        suggestion = suggestion.beside(
-            clipping=clipping,
-            views=views,
-            public_batch=public,
-            physical_batch_size=physical_batch_size,
-        )
-        plan, clipping, views = suggestion.plan, suggestion.clipping, suggestion.views
-        public = PublicBatch.of(suggestion.public_batch)
-        physical_batch_size = suggestion.physical_batch_size
+        chosen = suggestion.arguments
+        plan, physical_batch_size = chosen.pop("plan"), chosen.pop("physical_batch_size")
     replicas = replicas_of(strategy)
-    parts = _parts_of(
-        model,
-        plan,
-        clipping=_instance("clipping", clipping, Clipping, 'Clipping(grouping="per_layer")'),
-        public=public,
-        views=_instance("views", views, Views, "Views(layer, multiplicity=4)").of_persons(
-            plan.most_per_person
-        ),
-        engine=engine,
-    )
-    engine_now = parts.engine.now
-    check_replicas(
-        replicas, foreign_engine=engine_now.name if engine_now.of_tensorflow_privacy else None
-    )
+    parts = _parts_of(model, plan, engine=engine, **chosen)
+    is_foreign = parts.engine.now.of_tensorflow_privacy
+    check_replicas(replicas, foreign_engine=parts.engine.now.name if is_foreign else None)
     plan = plan.of_model(
         statistics_queries=QUERIES_PER_LAYER * len(parts.noised_layers),
         default_share=DEFAULT_BUDGET_SHARE,
@@ -242,50 +217,34 @@ def make_private(
         "statistics": parts.streams.statistics,
         "noise_generator": noise_generator,
         "noise_grid": "stddev / 32",
-        "sum_rounding": None if parts.engine.now.of_tensorflow_privacy else rounding,
+        "sum_rounding": None if is_foreign else rounding,
         "insecure_seed": insecure_seed,
     }
     if most_rows_per_person is not None:
         settings["most_rows_per_person"] = most_rows_per_person
     check_plan(PrivacyLedger(plan, settings))
-    form = {
-        "physical_batch_size": None if _is_auto(physical_batch_size) else physical_batch_size,
-        "validate": validate,
-        "replicas": replicas,
-    }
-    rehearse(model, parts, plan, **form)
-    if _is_auto(physical_batch_size):
-        form["physical_batch_size"] = automatic_rows(
-            model, parts, plan, replicas=replicas, run_dir=run_dir
-        )
+    rows = None if physical_batch_size == AUTO else physical_batch_size
+    rehearse(model, parts, plan, physical_batch_size=rows, validate=validate, replicas=replicas)
+    if physical_batch_size == AUTO:
+        rows = automatic_rows(model, parts, plan, replicas=replicas, run_dir=run_dir)
     resumption, ledger = _opened(run_dir, plan, settings, replicas)
     private = PrivateModel(
         model,
         ledger=ledger,
-        streams=parts.streams,
-        update=Update(
-            model,
-            parts.streams,
-            parts.views,
-            plan,
-            engine=parts.engine,
-            clipping=parts.clipping,
-            sum_rounding=settings["sum_rounding"] or 0.0,
-            replicas=replicas,
-        ),
+        update=Update(model, parts, plan, settings["sum_rounding"] or 0.0, replicas),
         noise=GaussianNoise(insecure_seed, noise_generator, ledger.updates),
+        physical_batch_size=rows,
+        validate=validate,
         resumption=resumption,
-        **form,
     )
     private.conversion, private.suggestion = conversion, suggestion
     if declaration is not None:
         ledger.record(declaration)
     if convert is not None and isinstance(given, keras.Model) and not ledger.updates:
         private.session.provenance.begin(given)
-    for known in caveats_of_phases(plan.earlier):
-        ledger.record(known)
-    if parts.public_rows is not None:
-        ledger.record(parts.public_rows)
+    for known in (*caveats_of_phases(plan.earlier), parts.public_rows):
+        if known is not None:
+            ledger.record(known)
     if parts.engine.said is not None:
         warnings.warn(parts.engine.said, stacklevel=2)
     warn_of_initial_weights(ledger, is_new=not ledger.updates)
@@ -324,10 +283,13 @@ def _check_one_of(plan, **instead):
         )
 
 
-def _check_settings(insecure_seed, physical_batch_size, validate, most_rows_per_person):
+def _check_settings(
+    insecure_seed, physical_batch_size, validate, most_rows_per_person, declaration
+):
     """Rejects values that no model could be trained with."""
     check_runs_eagerly()
-    number = None if _is_auto(physical_batch_size) else physical_batch_size
+    is_auto = isinstance(physical_batch_size, str) and physical_batch_size == AUTO
+    number = None if is_auto else physical_batch_size
     for name, value, least, remedy in (
         ("physical_batch_size", number, 1, 'Or pass None or "auto".'),
         ("insecure_seed", insecure_seed, 0, "Or pass None."),
@@ -337,10 +299,9 @@ def _check_settings(insecure_seed, physical_batch_size, validate, most_rows_per_
             arguments.integer(name, value, at_least=least, remedy=remedy, wrong_type=ValueError)
     if not isinstance(validate, bool):
         raise arguments.refusal("validate", "to be True or False", validate)
-
-
-def _is_auto(physical_batch_size):
-    return isinstance(physical_batch_size, str) and physical_batch_size == AUTO
+    if declaration is not None:
+        remedy = 'Write Declaration("Jane Doe", "jane@example.org").'
+        arguments.instance("declaration", declaration, Declaration, remedy=remedy)
 
 
 def _instance(name, value, kind, example):
@@ -416,10 +377,13 @@ class _Parts(NamedTuple):
     public_rows: Caveat | None
 
 
-def _parts_of(model, plan, *, clipping, public, views, engine):
+def _parts_of(model, plan, *, clipping, public_batch, views, engine):
     """Returns the `_Parts` for a model; rejects what does not fit together."""
+    clipping = _instance("clipping", clipping, Clipping, 'Clipping(grouping="per_layer")')
+    views = _instance("views", views, Views, "Views(layer, multiplicity=4)")
+    views = views.of_persons(plan.most_per_person)
     asked_for = None if engine is None else engine_named(engine)
-    kinds = None
+    public, kinds = PublicBatch.of(public_batch), None
     if public is not None:
         public, kinds = public.for_model(model)
     streams = Streams(

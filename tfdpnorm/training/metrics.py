@@ -9,7 +9,7 @@ from tensorflow import keras
 
 from tfdpnorm.errors import PrivacyWarning
 from tfdpnorm.keras_compat.layers import keras_mask, with_keras_mask
-from tfdpnorm.keras_compat.training import loss_means
+from tfdpnorm.keras_compat.training import loss_means, update_compiled_metrics
 
 
 class Shown(NamedTuple):
@@ -80,13 +80,13 @@ def show_update(private, lot, outputs):
             lambda t: with_keras_mask(t, _both(keras_mask(t), of_weights)),
             shown.masked_predictions(),
         )
-        private.update_metrics_of(y, predictions, weight)
+        update_compiled_metrics(private, y, predictions, weight)
         return
 
     def update():
         rows = tf.where(is_real)[:, 0]  # once, where `tf.boolean_mask` would look for each tensor
         parts = tf.nest.map_structure(lambda t: tf.gather(t, rows), (y, shown, weight))
-        private.update_metrics_of(parts[0], parts[1].masked_predictions(), parts[2])
+        update_compiled_metrics(private, parts[0], parts[1].masked_predictions(), parts[2])
         return tf.constant(True)
 
     # An empty batch has no metrics: a function that returns a mean would return NaN.

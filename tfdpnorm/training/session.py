@@ -6,11 +6,11 @@ import warnings
 
 from tfdpnorm.errors import PrivacyWarning, level_of_caller
 from tfdpnorm.keras_compat.graphs import as_written, without_op_callbacks
+from tfdpnorm.keras_compat.variables import trainable_variables
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.training.announced_updates import BatchesInUse
 from tfdpnorm.training.checks.models import check_ready
-from tfdpnorm.training.checks.settings import check_same_variables, variable_names
 from tfdpnorm.training.errors import without_private_values
 from tfdpnorm.training.provenance import Provenance
 from tfdpnorm.training.validation_data import RowsOfRun
@@ -56,16 +56,28 @@ class Session:
         self.check_counted(made)
         self.provenance.check_optimizer(optimizer)
 
-    def check_variables(self):
-        """Returns the `variable_names` that `fit` trains; None if the model is not built.
+    def check_variables(self, *, some=False):
+        """Raises ValueError, with their names, if variables were frozen or thawed since `compile`.
 
-        Raises ValueError, with their names, if some were frozen or thawed since `compile`.
+        And if there are none, where there have to be `some`: an update would release only noise.
         """
         present = self._present_variables()
-        check_same_variables(self._variables, present)
+        if None not in (self._variables, present):
+            both = dict.fromkeys((*self._variables, *present))
+            changed = [v[1] for v in both if not (v in self._variables and v in present)]
+            if changed:
+                raise ValueError(
+                    "The set of trainable variables changed after compile(): "
+                    f"{', '.join(map(repr, changed[:5]))}. Call compile() of the private model "
+                    "again."
+                )
         if self._variables is None:  # Only now it is built.
             self._variables = present
-        return self._variables
+        if some and self._variables == ():
+            raise ValueError(
+                "The model has no trainable variables. Set trainable=True on the layers to train, "
+                "and call compile() of the private model again."
+            )
 
     @contextlib.contextmanager
     def training(self, path):
@@ -122,7 +134,10 @@ class Session:
             self._ledger.record(reason)
 
     def _present_variables(self):
-        return variable_names(self._model) if self._model.built else None
+        """Pairs (id, name), or None for a model that is not built."""
+        if not self._model.built:
+            return None
+        return tuple((id(v), v.name) for v in trainable_variables(self._model))
 
 
 def _spent(ledger, path):

@@ -193,7 +193,7 @@ class PrivateValidation(keras.callbacks.Callback):
         """
         self.set_model(private)
         self.on_train_begin()
-        private.check_measured(self)
+        private.session.rows.add_validation(self)
         ledger = private.ledger
         answer = self._answer(ledger)
         if answer is None:

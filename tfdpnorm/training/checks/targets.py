@@ -7,8 +7,6 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.keras_compat.models import symbolic_outputs
-
 _SPARSE = (
     keras.losses.SparseCategoricalCrossentropy,
     keras.losses.sparse_categorical_crossentropy,
@@ -116,12 +114,6 @@ def _ignored(loss):
 def _is(loss, kinds):
     cls, function = kinds
     return loss is function or isinstance(loss, cls)
-
-
-def outputs_of(model):
-    """The outputs of a functional model, a list; None for others, which do not know them."""
-    outputs = symbolic_outputs(model)
-    return None if outputs is None else tf.nest.flatten(outputs)
 
 
 def weights_by_class(class_weight, y, sample_weight):
