@@ -14,7 +14,7 @@ MUTANTS = (
         _LOT,
         "statistics = self.streams.public_pass(training=True)",
         "rows = tf.nest.map_structure(lambda t: t[0], lot.x)\n"
-        "            statistics = self.streams._recorded(rows, True)"
+        "            statistics = self.streams.recorded(rows, True)"
         ' if self.streams.mode == "public" else None',
         "Every example moves the gradients of all others, and no clip bounds it.",
         tests_in(
@@ -31,7 +31,7 @@ MUTANTS = (
         "                lambda p, t: tf.concat([p, tf.cast(t, p.dtype)], 0),"
         " self.streams.public_batch, x)\n"
         '            public = self.streams.mode == "public"\n'
-        "            statistics = self.streams._recorded(both, True) if public else None",
+        "            statistics = self.streams.recorded(both, True) if public else None",
         "Every example moves the gradients of all others a little.",
         tests_in(
             "tests/training/step/test_sensitivity.py",

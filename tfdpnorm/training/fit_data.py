@@ -2,24 +2,24 @@
 
 import numpy as np
 import tensorflow as tf
+from tensorflow import keras
 
 from tfdpnorm.data import PoissonBatches
 from tfdpnorm.data.sources import is_source
 from tfdpnorm.independence import check_known_layers
 from tfdpnorm.keras_compat.graphs import without_op_callbacks
-from tfdpnorm.keras_compat.models import is_functional, symbolic_outputs
+from tfdpnorm.keras_compat.models import symbolic_outputs
 from tfdpnorm.keras_compat.training import make_metric_variables, make_optimizer_variables
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.training.checks.data import (
+    NO_TARGETS,
     as_poisson_batches,
     check_batch_size,
     check_ids,
     check_inputs,
     check_person,
     check_sample_weight,
-    is_sequence,
     refuse_fit_arguments,
-    row_specs,
     rows_of_sequence,
     tuples_of_arrays,
 )
@@ -44,7 +44,7 @@ def checked_batches(private, streams, views, x, y, arguments):
     check_sample_weight(weights)
     person = arguments.pop("person", None)
     rows = plan.num_examples if person is None else len(person)
-    of_sequence = is_sequence(x) and y is None and weights is None
+    of_sequence = isinstance(x, keras.utils.Sequence) and y is None and weights is None
     if of_sequence:
         x, y, weights = rows_of_sequence(x, rows) or (x, None, None)
     x, y = (tuples_of_arrays(part, rows) for part in (x, y))
@@ -151,11 +151,13 @@ def prepared_lots(private, batches, noise, loss):
         )
     if batches.examples.is_read_on_demand and any(e is not None for e in expected):
         lots = lots.map(lambda lot: _without_wrong_labels(lot, expected, names))
-    _, y = row_specs(lots)
+    y = lots.element_spec.y
+    if not all(isinstance(spec, tf.TensorSpec) for spec in tf.nest.flatten(y)):
+        raise ValueError(NO_TARGETS)
     # Other models may still make weights, and their outputs are not known.
-    if is_functional(private.model):
+    if outputs is not None:
         make_optimizer_variables(private.optimizer, private.model.trainable_variables)
-        if private.plan.most_per_person is not None:  # metrics are of rows
-            y = tf.nest.map_structure(lambda s: tf.TensorSpec([None, *s.shape[2:]], s.dtype), y)
+        axes = 2 if private.plan.most_per_person is None else 3  # metrics are of rows
+        y = tf.nest.map_structure(lambda s: tf.TensorSpec([None, *s.shape[axes:]], s.dtype), y)
         make_metric_variables(private, outputs, y)
     return lots

@@ -23,6 +23,7 @@ from tfdpnorm.privacy.slots import slots_of_plan
 from tfdpnorm.training.announced_updates import BatchesInUse, announced_in_ledger
 from tfdpnorm.training.callbacks.own_callbacks import OwnCallbacks
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
+from tfdpnorm.training.checks.advice import usual_gradient_norm, warn_of_ineffective
 from tfdpnorm.training.checks.callbacks import (
     check_callbacks,
     check_rate_is_settable,
@@ -30,7 +31,6 @@ from tfdpnorm.training.checks.callbacks import (
     validations_first,
 )
 from tfdpnorm.training.checks.data import NO_TARGETS, one_physical_batch
-from tfdpnorm.training.checks.effectiveness import warn_of_ineffective
 from tfdpnorm.training.checks.independence import IndependenceChecks
 from tfdpnorm.training.checks.metrics import (
     MetricsApart,
@@ -51,7 +51,6 @@ from tfdpnorm.training.fit_data import (
     is_sampled_by_this_library,
     prepared_lots,
 )
-from tfdpnorm.training.gradient_norms import usual_gradient_norm
 from tfdpnorm.training.losses import PerExampleLoss
 from tfdpnorm.training.metrics import UpdateMetrics, WarnsOfNonfinite, show_update
 from tfdpnorm.training.public_rows_model import PublicRowsModel
@@ -511,8 +510,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         """
         if self.streams.mode == "none":
             return
-        statistics = PublicRowsModel.public_statistics(self.model, self.streams.public_batch)
-        statistics.store()
+        self.streams.recorded(self.streams.public_batch, training=False).store()
 
     def restore_run(self, callbacks: Sequence[keras.callbacks.Callback] = ()) -> bool:
         """Restores the last checkpoint of `run_dir`; `fit` does it by itself.

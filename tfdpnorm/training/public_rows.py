@@ -336,13 +336,13 @@ class Streams:
         """Runs the public rows alone; returns their `PublicStatistics`, or None if not needed."""
         if self.mode != "public":
             return None
-        return self._recorded(self.public_batch, training)
+        return self.recorded(self.public_batch, training)
 
     def lot_pass(self, x, mask):
         """Statistics of all rows in mode "lot" with stopped gradient; else None. NOT private."""
         if self.mode != "lot" or self.full_gradient:
             return None
-        return self._recorded(self._with_public_rows(x), True, self._row_weights(mask))
+        return self.recorded(self._with_public_rows(x), True, self._row_weights(mask))
 
     def forward(self, x, statistics, training, mask=None):
         """Predictions for private rows x, a structure of [rows, ...]; also [rows, ...].
@@ -360,7 +360,8 @@ class Streams:
             return self._joint(x, training, self._row_weights(mask))
         return self._each_with_public_rows(x, training)
 
-    def _recorded(self, rows, training, row_weights=None):
+    def recorded(self, rows, training, row_weights=None):
+        """Returns the `PublicStatistics` of rows that are run together."""
         statistics = PublicStatistics()
         with record_pass(statistics, row_weights):
             called_with_public_moments(self.model, rows, training)

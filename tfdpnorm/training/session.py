@@ -7,10 +7,10 @@ import warnings
 from tfdpnorm.errors import PrivacyWarning, level_of_caller
 from tfdpnorm.keras_compat.graphs import as_written, without_op_callbacks
 from tfdpnorm.keras_compat.variables import trainable_variables
+from tfdpnorm.privacy import BudgetExhaustedError
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.training.announced_updates import BatchesInUse
-from tfdpnorm.training.checks.models import check_ready
 from tfdpnorm.training.errors import without_private_values
 from tfdpnorm.training.provenance import Provenance
 from tfdpnorm.training.validation_data import RowsOfRun
@@ -48,11 +48,30 @@ class Session:
     def check_ready(self, optimizer, *, made, is_compiled):
         """Rejects training that could not be accounted for, or that the plan has no room for.
 
-        `made` is the number of updates that were made. Raises as
-        `tfdpnorm.training.checks.models.check_ready`, and ValueError for an optimizer that
-        something else has used.
+        `made` is the number of updates that were made. Raises RuntimeError in another process than
+        that of `make_private`, and before `compile`; BudgetExhaustedError if no planned update is
+        left; ValueError for an optimizer that something else has used.
         """
-        check_ready(self._ledger, process=self._process, is_compiled=is_compiled)
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                "This process is a fork of the one that called make_private(): both would draw the "
+                "same noise, and each would record only its own updates. Call make_private() in "
+                "the process that trains."
+            )
+        ledger, state = self._ledger, self._ledger.state
+        if state.remaining_updates < 1:
+            ended = "the run was ended, with " if state.is_finished else ""
+            lost = f", {state.lost_updates} of them lost by crashes" if state.lost_updates else ""
+            raise BudgetExhaustedError(
+                f"No updates are left: {ended}{ledger.updates} spent of {ledger.plan.steps} "
+                f"planned{lost}. Evaluate or save the model; the cost of a new plan on the same "
+                "data adds to the epsilon of this run."
+            )
+        if not is_compiled:
+            raise RuntimeError(
+                "The model is not compiled. Call compile(optimizer=..., loss=...) of the private "
+                "model before fit(); that of the model inside is not used."
+            )
         self.check_counted(made)
         self.provenance.check_optimizer(optimizer)
 

@@ -163,16 +163,16 @@ def check_views(views, mode):
 
     `mode` is that of `tfdpnorm.training.public_rows.Streams`.
     """
-    if views.rows_per_person is not None and mode in ("example", "lot"):
-        raise ValueError(
-            f'most_per_person is not supported with statistics="{mode}", which joins each row with '
-            'the public rows. Use statistics="public" or "blend".'
-        )
-    if not views.are_rows and mode in ("example", "lot"):
-        raise ValueError(
-            f'Augmentation is not supported with statistics="{mode}", which joins each example '
-            'with the public rows. Use statistics="public" or "blend".'
-        )
+    is_joined = mode in ("example", "lot")
+    for found, what, each in (
+        (views.rows_per_person is not None, "most_per_person", "row"),
+        (not views.are_rows, "Augmentation", "example"),
+    ):
+        if found and is_joined:
+            raise ValueError(
+                f'{what} is not supported with statistics="{mode}", which joins each {each} with '
+                'the public rows. Use statistics="public" or "blend".'
+            )
 
 
 def check_private_data(batches, plan, public_batch, *, are_generated=False):
