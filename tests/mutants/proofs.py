@@ -23,8 +23,8 @@ MUTANTS = (
     fault(
         "unproved-models-are-trained",
         _ROWS,
-        "    if proof is not None and not proof.holds:",
-        "    if False:",
+        "    if proof is None or proof.holds:",
+        "    if True:",
         "Training goes on where an example may change the gradients of others.",
         _TESTS,
     ),

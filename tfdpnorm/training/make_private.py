@@ -192,32 +192,21 @@ def make_private(
     _check_is_trainable_here(model)
     complete_build(model)
     check_known_layers(model, will_be_proved=validate, conversion=conversion)
-    suggestion, chosen = None, {"clipping": clipping, "views": views, "public_batch": public}
-    if plan is None:
-        suggestion = suggest(model, **wanted).beside(
-            **chosen, physical_batch_size=physical_batch_size
-        )
-        chosen = suggestion.arguments
-        plan, physical_batch_size = chosen.pop("plan"), chosen.pop("physical_batch_size")
-    replicas = replicas_of(strategy)
-    parts = _parts_of(model, plan, engine=engine, **chosen)
-    is_foreign = parts.engine.now.of_tensorflow_privacy
-    check_replicas(replicas, foreign_engine=parts.engine.now.name if is_foreign else None)
-    plan = plan.of_model(
-        statistics_queries=QUERIES_PER_LAYER * len(parts.noised_layers),
-        default_share=DEFAULT_BUDGET_SHARE,
-        no_guarantee_because=_no_guarantee_because(parts.streams, insecure_seed),
-    )
-    check_float32(plan)
-    _warn_of_tensor_float_32()
-    sums, rounding = _row_sums(plan)
-    parts = parts._replace(clipping=dataclasses.replace(parts.clipping, sums=sums))
+    chosen = {
+        "clipping": clipping,
+        "views": views,
+        "public_batch": public,
+        "physical_batch_size": physical_batch_size,
+    }
+    suggestion, plan, chosen = _planned(model, plan, wanted, chosen)
+    physical_batch_size, replicas = chosen.pop("physical_batch_size"), replicas_of(strategy)
+    parts, plan, rounding = _parts_of(model, plan, engine, insecure_seed, replicas, **chosen)
     # What the guarantee rests on besides the plan; a resumed run must share it.
     settings = {
         "statistics": parts.streams.statistics,
         "noise_generator": noise_generator,
         "noise_grid": "stddev / 32",
-        "sum_rounding": None if is_foreign else rounding,
+        "sum_rounding": rounding,
         "insecure_seed": insecure_seed,
     }
     if most_rows_per_person is not None:
@@ -231,7 +220,7 @@ def make_private(
     private = PrivateModel(
         model,
         ledger=ledger,
-        update=Update(model, parts, plan, settings["sum_rounding"] or 0.0, replicas),
+        update=Update(model, parts, plan, rounding or 0.0, replicas),
         noise=GaussianNoise(insecure_seed, noise_generator, ledger.updates),
         physical_batch_size=rows,
         validate=validate,
@@ -338,6 +327,15 @@ def _converted(model, convert, public):
     return convert_model(model, **{"public_rows": rows, **given})
 
 
+def _planned(model, plan, wanted, chosen):
+    """The suggestion for what is `wanted`, None with a plan; the plan; and all other settings."""
+    if plan is not None:
+        return None, plan, chosen
+    suggestion = suggest(model, **wanted).beside(**chosen)
+    chosen = suggestion.arguments
+    return suggestion, chosen.pop("plan"), chosen
+
+
 def _check_is_trainable_here(model):
     if not isinstance(model, keras.Model):
         if isinstance(model, (str, os.PathLike)):
@@ -365,7 +363,6 @@ class _Parts(NamedTuple):
 
     Attributes:
         clipping: `Clipping`, of no variables yet.
-        noised_layers: The layers whose running averages are released with noise.
         public_rows: `Caveat` on the public rows, or None without any.
     """
 
@@ -373,12 +370,14 @@ class _Parts(NamedTuple):
     engine: EngineInUse
     clipping: Clipping
     views: Views
-    noised_layers: list
     public_rows: Caveat | None
 
 
-def _parts_of(model, plan, *, clipping, public_batch, views, engine):
-    """Returns the `_Parts` for a model; rejects what does not fit together."""
+def _parts_of(model, plan, engine, insecure_seed, replicas, *, clipping, public_batch, views):
+    """The `_Parts` for a model, its plan, and what rounding can add to the sensitivity, or None.
+
+    Rejects what does not fit together.
+    """
     clipping = _instance("clipping", clipping, Clipping, 'Clipping(grouping="per_layer")')
     views = _instance("views", views, Views, "Views(layer, multiplicity=4)")
     views = views.of_persons(plan.most_per_person)
@@ -397,14 +396,24 @@ def _parts_of(model, plan, *, clipping, public_batch, views, engine):
     check_views(views, streams.mode)
     noised = noised_layers(model)
     check_budget_share(plan.statistics_budget_share, noised, streams.mode)
-    return _Parts(
+    is_foreign = engine.of_tensorflow_privacy
+    check_replicas(replicas, foreign_engine=engine.name if is_foreign else None)
+    plan = plan.of_model(
+        statistics_queries=QUERIES_PER_LAYER * len(noised),
+        default_share=DEFAULT_BUDGET_SHARE,
+        no_guarantee_because=_no_guarantee_because(streams, insecure_seed),
+    )
+    check_float32(plan)
+    _warn_of_tensor_float_32()
+    sums, rounding = _row_sums(plan)
+    parts = _Parts(
         streams,
         EngineInUse(model, views, engine, may_change=asked_for is None),
-        clipping,
+        dataclasses.replace(clipping, sums=sums),
         views,
-        noised,
         _said_of_public_rows(public, kinds) if streams.layers else None,
     )
+    return parts, plan, None if is_foreign else rounding
 
 
 def _said_of_public_rows(public, kinds):
@@ -452,7 +461,7 @@ def _warn_of_tensor_float_32():
             "TensorFloat-32 is switched off in this process: it would round the norms that "
             "clipping uses. For speed, use the policy mixed_float16 or mixed_bfloat16.",
             PrivacyWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

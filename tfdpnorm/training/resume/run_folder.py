@@ -152,13 +152,6 @@ class RunFolder:
         except OSError as error:
             raise OSError(f"{error} {self._what_is_left()}") from error
 
-    def restore(self, variables: Any) -> list[str]:
-        """Gives variables, as for `save`, the values of `checkpoint`, where it has the like.
-
-        Returns the list of the names of the groups that are left as they are.
-        """
-        return checkpoints.restore(self.path, self.checkpoint, variables)
-
     def restore_weights(self, model: keras.Model) -> None:
         """Gives a model the weights of `checkpoint`. Raises ValueError if they do not fit."""
         both = (self.checkpoint["weights"], checkpoints.described_weights(model))
