@@ -9,7 +9,6 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tests.each import each
-from tfdpnorm.data import poisson_batches
 from tfdpnorm.privacy import BudgetExhaustedError, PrivacyBudget
 from tfdpnorm.privacy.rounding import ceil_text
 
@@ -88,16 +87,6 @@ class TestPlan:
         with pytest.raises(BudgetExhaustedError):
             trained.fit(*data, verbose=0)
         np.testing.assert_array_equal(weights[0], trained.get_weights()[0])
-
-
-def test_eager_training_works_too(build, private, data, public, cross_entropy):
-    model = build(norm="public_batch")
-    trained = private(model, public_batch=public, steps=5, physical_batch_size=4)
-    trained.compile("sgd", cross_entropy, run_eagerly=True)
-    before = trained.model.get_weights()
-    history = trained.fit(poisson_batches(*data, expected_batch_size=10), verbose=0)
-    assert history.epoch == [0, 1]  # the default epochs use the plan up: 4 + 1
-    assert_trained(trained, before, updates=5)
 
 
 def test_metrics_and_loss_ignore_padding(private, data, one_lot):

@@ -8,7 +8,6 @@ from tests.each import each
 from tfdpnorm import PrivacyBudget, PrivacyError, make_private
 from tfdpnorm.data import check_public_batch
 from tfdpnorm.layers import PublicBatchNormalization
-from tfdpnorm.training import PrivateValidation
 from tfdpnorm.training.public_rows import PublicBatch, Streams
 
 layers = keras.layers
@@ -138,15 +137,6 @@ def test_validation_rows_in_another_structure_cannot_be_compared(private, cross_
     with pytest.raises(PrivacyError, match="cannot be checked"):
         trained.fit(x, Y, validation_data=(Twins.named(x), Y), verbose=0)
     assert trained.ledger.updates == 0
-
-
-def test_public_rows_are_not_those_of_a_private_validation(private, cross_entropy):
-    public = Twins.rows(8, seed=1)
-    trained = private(Twins.model(), public_batch=public)
-    trained.compile("sgd", cross_entropy)
-    asked = PrivateValidation(Twins.named(public), Y[:8], noise_multiplier=1.0, queries=1)
-    with pytest.raises(PrivacyError, match="8 of 8 public"):
-        trained.check_measured(asked)
 
 
 @each("shape, says", [((4,), "by their names"), ((8, 8, 1), "match_images")])

@@ -66,21 +66,10 @@ def test_a_loss_that_looks_at_other_rows_is_rejected_by_fit(private, build, data
     assert trained.ledger.updates == 4
 
 
-@each(
-    "augmentation, where",
-    [
-        (lambda x: tf.random.shuffle(x), "RandomShuffle"),
-        ([tf.identity, lambda x: tf.roll(x, 1, 0)], "Roll"),
-    ],
-)
-def test_an_augmentation_that_mixes_rows_is_rejected(private, build, augmentation, where):
-    with pytest.raises(ValueError, match=f"augmentation.* cannot be verified.*{where}"):
-        private(build("functional"), augmentation=augmentation, augmentation_multiplicity=2)
-
-
-def test_an_augmentation_of_each_row_is_not(private, build):
-    private(build("functional"), augmentation=lambda x: x + tf.random.normal(tf.shape(x)))
-    private(build("functional"), augmentation=keras.layers.GaussianNoise(0.3))
+def test_an_augmentation_that_mixes_rows_is_rejected(private, build):
+    views = [tf.identity, lambda x: tf.roll(x, 1, 0)]
+    with pytest.raises(ValueError, match="augmentation.* cannot be verified.*Roll"):
+        private(build("functional"), augmentation=views, augmentation_multiplicity=2)
 
 
 def statement_of(private, data, loss, **options):
