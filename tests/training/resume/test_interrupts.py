@@ -135,7 +135,7 @@ def test_steps_by_hand_after_an_interrupt_have_their_own_noise(begun, data, seen
     In eager steps, where nothing that comes after the interrupt was made yet, and outside of the
     ledger, which passes over the numbers of updates that it has announced.
     """
-    private = begun("eager")
+    private = begun("eager", noise_generator="philox")  # of a key and the update's number
     batches = poisson_batches(*data, expected_batch_size=private.plan.expected_batch_size)
     batches = iter(batches.as_dataset(private.slots))
     with pytest.raises((KeyboardInterrupt, tf.errors.OpError)):
