@@ -178,44 +178,21 @@ def make_private(
         # With settings of your own:
         private = tfdpnorm.make_private(model, plan, public_batch=public_rows)
     """
-    wanted = {
-        "budget": budget,
-        "num_examples": num_examples,
-        "epochs": epochs,
-        "most_per_person": most_per_person,
-    }
+    wanted = {"budget": budget, "num_examples": num_examples}
+    wanted |= {"epochs": epochs, "most_per_person": most_per_person}
     _check_one_of(plan, **wanted)
     _check_settings(insecure_seed, physical_batch_size, validate, most_rows_per_person, declaration)
     noise_generator = generator_of(noise_generator, insecure_seed)
     public, run_dir, given = PublicBatch.of(public_batch), RunDir.of(run_dir), model
     model, conversion = _converted(model, convert, public)
-    _check_is_trainable_here(model)
-    complete_build(model)
-    check_known_layers(model, will_be_proved=validate, conversion=conversion)
-    chosen = {
-        "clipping": clipping,
-        "views": views,
-        "public_batch": public,
-        "physical_batch_size": physical_batch_size,
-    }
-    suggestion, plan, chosen = _planned(model, plan, wanted, chosen)
-    physical_batch_size, replicas = chosen.pop("physical_batch_size"), replicas_of(strategy)
+    _check_is_trainable_here(model, validate, conversion)
+    chosen = {"clipping": clipping, "views": views, "public_batch": public}
+    suggestion, plan, chosen, size = _planned(model, plan, wanted, chosen, physical_batch_size)
+    replicas = replicas_of(strategy)
     parts, plan, rounding = _parts_of(model, plan, engine, insecure_seed, replicas, **chosen)
-    # What the guarantee rests on besides the plan; a resumed run must share it.
-    settings = {
-        "statistics": parts.streams.statistics,
-        "noise_generator": noise_generator,
-        "noise_grid": "stddev / 32",
-        "sum_rounding": rounding,
-        "insecure_seed": insecure_seed,
-    }
-    if most_rows_per_person is not None:
-        settings["most_rows_per_person"] = most_rows_per_person
+    settings = _settings(parts, rounding, noise_generator, insecure_seed, most_rows_per_person)
     check_plan(PrivacyLedger(plan, settings))
-    rows = None if physical_batch_size == AUTO else physical_batch_size
-    rehearse(model, parts, plan, physical_batch_size=rows, validate=validate, replicas=replicas)
-    if physical_batch_size == AUTO:
-        rows = automatic_rows(model, parts, plan, replicas=replicas, run_dir=run_dir)
+    rows = _rows_at_once(model, parts, plan, size, validate, replicas, run_dir)
     resumption, ledger = _opened(run_dir, plan, settings, replicas)
     private = PrivateModel(
         model,
@@ -229,11 +206,10 @@ def make_private(
     private.conversion, private.suggestion = conversion, suggestion
     if declaration is not None:
         ledger.record(declaration)
-    if convert is not None and isinstance(given, keras.Model) and not ledger.updates:
+    if conversion is not None and isinstance(given, keras.Model) and not ledger.updates:
         private.session.provenance.begin(given)
-    for known in (*caveats_of_phases(plan.earlier), parts.public_rows):
-        if known is not None:
-            ledger.record(known)
+    for known in filter(None, (*caveats_of_phases(plan.earlier), parts.public_rows)):
+        ledger.record(known)
     if parts.engine.said is not None:
         warnings.warn(parts.engine.said, stacklevel=2)
     warn_of_initial_weights(ledger, is_new=not ledger.updates)
@@ -327,16 +303,30 @@ def _converted(model, convert, public):
     return convert_model(model, **{"public_rows": rows, **given})
 
 
-def _planned(model, plan, wanted, chosen):
-    """The suggestion for what is `wanted`, None with a plan; the plan; and all other settings."""
+def _planned(model, plan, wanted, chosen, size):
+    """The suggestion for what is `wanted`, None with a plan; the plan; other settings; the rows."""
     if plan is not None:
-        return None, plan, chosen
-    suggestion = suggest(model, **wanted).beside(**chosen)
+        return None, plan, chosen, size
+    suggestion = suggest(model, **wanted).beside(**chosen, physical_batch_size=size)
     chosen = suggestion.arguments
-    return suggestion, chosen.pop("plan"), chosen
+    return suggestion, chosen.pop("plan"), chosen, chosen.pop("physical_batch_size")
 
 
-def _check_is_trainable_here(model):
+def _settings(parts, rounding, noise_generator, insecure_seed, most_rows_per_person):
+    """What the guarantee rests on besides the plan; a resumed run must share it."""
+    settings = {
+        "statistics": parts.streams.statistics,
+        "noise_generator": noise_generator,
+        "noise_grid": "stddev / 32",
+        "sum_rounding": rounding,
+        "insecure_seed": insecure_seed,
+    }
+    if most_rows_per_person is not None:
+        settings["most_rows_per_person"] = most_rows_per_person
+    return settings
+
+
+def _check_is_trainable_here(model, validate, conversion):
     if not isinstance(model, keras.Model):
         if isinstance(model, (str, os.PathLike)):
             raise ValueError(
@@ -356,6 +346,8 @@ def _check_is_trainable_here(model):
     check_no_own_steps(model)
     check_no_dynamic_layers(model)
     check_no_strategy(model)
+    complete_build(model)
+    check_known_layers(model, will_be_proved=validate, conversion=conversion)
 
 
 class _Parts(NamedTuple):
@@ -431,6 +423,15 @@ def _row_sums(plan):
     """
     most_rows = slots_of_plan(plan).rows
     return sums_on_gpu(most_rows) if takes_forms_of_gpus() else sums_on_cpu(most_rows)
+
+
+def _rows_at_once(model, parts, plan, size, validate, replicas, run_dir):
+    """The rows of a physical batch of a step that was rehearsed; None for a whole batch."""
+    rows = None if size == AUTO else size
+    rehearse(model, parts, plan, physical_batch_size=rows, validate=validate, replicas=replicas)
+    if size != AUTO:
+        return size
+    return automatic_rows(model, parts, plan, replicas=replicas, run_dir=run_dir)
 
 
 def _opened(run_dir, plan, settings, replicas):
