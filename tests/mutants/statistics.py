@@ -55,7 +55,7 @@ MUTANTS = (
         "            share = tf.norm(share) / tf.norm(exact[variable.ref()])\n"
         "            return share * gradient if shrinks else gradient",
         "The share of the pull-back that is taken tells of the sums without noise.",
-        ("tests/training/step/test_shrinkage.py",),
+        ("tests/training/step/test_release.py",),
     ),
     fault(
         "shrunk-by-noise-before-the-weights",
@@ -63,7 +63,7 @@ MUTANTS = (
         "return shrunk(gradient, stddev / weight)",
         "return shrunk(gradient, stddev * weight)",
         "The pull-back is shrunk to nothing.",
-        ("tests/training/step/test_shrinkage.py",),
+        ("tests/training/step/test_release.py",),
     ),
     fault(
         "clip-weights-not-undone",
