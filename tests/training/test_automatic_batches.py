@@ -11,6 +11,7 @@ from tests.each import each
 from tfdpnorm import memory
 from tfdpnorm.training import automatic_batches
 from tfdpnorm.training.automatic_batches import most_by_growing, most_by_halving
+from tfdpnorm.training.workers import OneProcess
 
 needs_peak = pytest.mark.skipif(
     not memory.is_measurable(), reason="only Linux reports a process's peak"
@@ -139,7 +140,7 @@ def test_devices_of_a_processor_share_its_memory(build, private, left, of_rows):
                 made.model,
                 parts_of(made),
                 made.plan,
-                replicas=types.SimpleNamespace(count=count, workers=None),
+                replicas=types.SimpleNamespace(count=count, workers=OneProcess()),
                 run_dir=None,
             )
         )
@@ -240,7 +241,7 @@ def test_other_words_systems_and_processes_are_rejected(build, private, monkeypa
     for value in ("all", "", b"auto", ["auto"]):
         with pytest.raises(ValueError, match="physical_batch_size"):
             private(build(), physical_batch_size=value)
-    several = types.SimpleNamespace(count=2, workers=object())
+    several = types.SimpleNamespace(workers=types.SimpleNamespace(count=2))
     with pytest.raises(ValueError, match="several processes"):
         automatic_batches.automatic_rows(None, None, None, replicas=several, run_dir=None)
     monkeypatch.setattr(memory, "is_measurable", lambda: False)

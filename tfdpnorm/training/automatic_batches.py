@@ -49,7 +49,7 @@ def automatic_rows(model, parts, plan, *, replicas, run_dir):
             engines of tensorflow-privacy, where the system does not say how much memory there is,
             and if there is none for one row.
     """
-    if replicas.workers is not None:
+    if replicas.workers.count > 1:
         raise ValueError(
             'Expected a number as physical_batch_size in several processes, got "auto": they need '
             f"the same, and may have more or less memory. {_REMEDY}"

@@ -147,7 +147,7 @@ def prepared_lots(private, batches, noise, loss):
             private.slots,
             insecure_seed=noise.insecure_seed,
             first_update=int(noise.update_count.numpy()),
-            shared=private.replicas.lots,
+            shared=private.replicas.workers.lots,
         )
     if batches.examples.is_read_on_demand and any(e is not None for e in expected):
         lots = lots.map(lambda lot: _without_wrong_labels(lot, expected, names))

@@ -436,7 +436,7 @@ def _rows_at_once(model, parts, plan, size, validate, replicas, run_dir):
 
 def _opened(run_dir, plan, settings, replicas):
     """The pair of the run's storage and its ledger, in a `RunDir` or in memory."""
-    if not replicas.is_chief:
+    if not replicas.workers.is_chief:
         return FollowsChief(), PrivacyLedger(plan, settings)
     if run_dir is None:
         return WithoutRunFolder(), PrivacyLedger(plan, settings)

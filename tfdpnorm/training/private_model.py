@@ -347,7 +347,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
                 self.session.provenance.begin(loaded_early=loaded_early)
                 self.session.provenance.note()
             self.session.provenance.check()
-        self.replicas.begin(self, batches, self._resumption)
+        self.replicas.workers.begin(self, batches, self._resumption)
         saving = self._resumption.callbacks(self, callbacks)
         if batches is not None:
             kwargs["shuffle"] = False  # They are sampled; Keras 3 warns that it does not shuffle.
@@ -364,7 +364,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         stop = keras.callbacks.LambdaCallback(on_train_batch_end=self._stop_when_spent)
         own = OwnCallbacks(self, callbacks)
         try:
-            with self.replicas.awaited(), self.session.training(self._resumption.path):
+            with self.replicas.workers.awaited(), self.session.training(self._resumption.path):
                 callbacks = [stop, WarnsOfNonfinite(self), *own.watched, *saving]
                 history = super().fit(x, y, verbose=verbose, callbacks=callbacks, **kwargs)
             own.check()
@@ -384,7 +384,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
     def train_on_batch(self, *args: Any, **kwargs: Any) -> Any:
         """As in Keras: one update on given rows, which invalidates the guarantee: no sampling."""
         self._check_ready_for_training()
-        self.replicas.check_fit(None, ())
+        self.replicas.workers.check_fit(None, ())
         self.check_weights()
         before = int(self.update_count)
         try:
@@ -587,7 +587,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
     def _entered(self, batches, callbacks, validation_is_public, arguments):
         """Returns the callbacks of `fit`, checked, and compares its data with earlier ones."""
         callbacks = validations_first(callbacks)
-        self.replicas.check_fit(batches, callbacks)
+        self.replicas.workers.check_fit(batches, callbacks)
         if any(saves_whole_models(callback) for callback in callbacks):
             check_made_by_configs(self.model, "saved by a ModelCheckpoint")
         check_rate_is_settable(callbacks, self.optimizer)

@@ -177,7 +177,7 @@ class Update:
             clipped,
             trainable_variables(self._model),
             plan=self._plan,
-            noise=self.replicas.noise_for_all(noise),
+            noise=self.replicas.workers.noise_of_chief(noise),
             update=update,
             pulls_back=self.streams.pulls_back,
             shrinks=self.streams.shrinks,
