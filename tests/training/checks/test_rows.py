@@ -1,5 +1,7 @@
 """Private training rejects what lets an example change another's gradient, before any update."""
 
+import types
+
 import pytest
 import tensorflow as tf
 from tensorflow import keras
@@ -101,6 +103,15 @@ class TestTheOneJudge:
         private.independence_checks.judge(None, None)
         (reason,) = private.ledger.state.sentences("no_guarantee")
         assert self.NOTHING + "the number of rows of a batch was not known" in reason
+
+    def test_sums_of_engines_of_others_are_no_guarantee(self, private, build, cross_entropy):
+        private = private(build("functional"))
+        private.compile("sgd", cross_entropy)
+        foreign = {"one_pass": False, "runs_rows_apart": False, "name": "tfp_vectorized"}
+        private._update.engine.now = types.SimpleNamespace(**foreign)
+        private.independence_checks.judge(types.SimpleNamespace(holds=True), 4)
+        (reason,) = private.ledger.state.sentences("no_guarantee")
+        assert "'tfp_vectorized' of TensorFlow Privacy" in reason
 
     @pytest.mark.needs_tensorflow_privacy
     def test_engines_of_tensorflow_privacy_are_not_verified(
