@@ -44,10 +44,10 @@ from tfdpnorm.training.checks.settings import (
     check_optimizer,
     check_replicas,
 )
-from tfdpnorm.training.epochs import epochs_to_train
 from tfdpnorm.training.errors import without_private_values
 from tfdpnorm.training.fit_data import (
     checked_batches,
+    epochs_to_train,
     is_sampled_by_this_library,
     prepared_lots,
 )
