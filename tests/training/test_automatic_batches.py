@@ -47,16 +47,6 @@ def test_rows_at_once_are_at_most_those_of_an_update():
     assert most_by_growing(trial, 1_000.0, 40) == 40 and rows == [1, 8, 40]
 
 
-def test_slower_growth_with_more_rows_is_not_overestimated():
-    """Blocks and chunks of rows have sizes that more rows do not change."""
-
-    def megabytes(rows):
-        return 30 + 2.0 * min(rows, 20) + 0.5 * max(rows - 20, 0)
-
-    found = most_by_growing(megabytes, 2_000.0, 10_000)
-    assert megabytes(found) <= 2_000 and found >= 1_500
-
-
 def test_one_row_has_to_fit():
     with pytest.raises(ValueError, match="300 MB, and 200 MB"):
         most_by_growing(lambda n: 300.0, 200.0, 8)
