@@ -138,7 +138,8 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         self._per_example_loss = None
         self.optimizer_settings = None
         self._names_of_metrics = ()
-        self.session = Session(model, ledger, self.streams.compared_rows)
+        public_rows = None if self.streams.rows_are_generated else self.streams.public_batch
+        self.session = Session(model, ledger, public_rows)
         self.conversion = self.suggestion = None
         if not resumption.restores:
             self.session.provenance.begin()
@@ -227,12 +228,8 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         with changes_no_variable(self.model):
-            return self.forward(inputs, training)
-
-    def forward(self, inputs: Any, training: bool | None = None) -> Any:
-        """As a call, for checks that find changed variables themselves."""
-        statistics = self.streams.public_pass(training=training)
-        return self.streams.forward(inputs, statistics, training=bool(training))
+            statistics = self.streams.public_pass(training=training)
+            return self.streams.forward(inputs, statistics, training=bool(training))
 
     def train_step(self, data: Any) -> dict:
         self.session.batches.check_step()
@@ -606,7 +603,8 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
 
     def _check_may_fit(self):
         check_no_strategy(self.model)
-        self.session.batches.check_free()
+        if self.session.batches.is_training:  # in a callback or in another thread
+            raise ValueError("fit() is already running. Wait until it returns.")
         self._check_ready_for_training()
         self.session.check_variables()
 

@@ -273,11 +273,6 @@ class Streams:
             self.public_batch = tf.nest.map_structure(tf.convert_to_tensor, public.rows)
 
     @property
-    def compared_rows(self):
-        """The public rows that must not be private ones; None without any, and if generated."""
-        return None if self.rows_are_generated else self.public_batch
-
-    @property
     def rows_mix(self):
         """Whether a row's gradient depends on the other private rows through the Jacobian."""
         return self.mode == "lot" and self.full_gradient
