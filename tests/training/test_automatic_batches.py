@@ -138,12 +138,11 @@ def test_devices_of_a_processor_share_its_memory(build, private, left, of_rows):
 
 
 def test_a_resumed_run_has_the_rows_that_it_began_with(
-    build, private, data, cross_entropy, left, of_rows, tmp_path, capsys
+    compiled, build, private, data, left, of_rows, tmp_path, capsys
 ):
     settings = dict(physical_batch_size="auto", run_dir=tmp_path, expected_batch_size=20)
     left(15.0)
-    first = private(build(), **settings)
-    first.compile("sgd", cross_entropy)
+    first = compiled(build(), **settings)
     assert first.slots.rows < 40
     first.fit(*data, epochs=1, steps_per_epoch=2, verbose=0)
     first.ledger.close()

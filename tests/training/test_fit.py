@@ -137,12 +137,9 @@ def test_weight_regularizers_come_after_noise_and_clip(private, data):
 
 
 class TestUnknownSampling:
-    def test_other_pipelines_train_and_void_the_guarantee(
-        self, build, private, data, cross_entropy
-    ):
+    def test_other_pipelines_train_and_void_the_guarantee(self, compiled, build, data):
         batches = tf.data.Dataset.from_tensor_slices(data).batch(16)
-        trained = private(build())
-        trained.compile("sgd", cross_entropy)
+        trained = compiled(build())
         before = trained.model.get_weights()
         with pytest.warns(UserWarning, match="not Poisson-sampled by this library") as said:
             history = trained.fit(batches, epochs=1, steps_per_epoch=3, verbose=0).history

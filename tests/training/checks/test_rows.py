@@ -43,11 +43,10 @@ def model_with(layer):
 
 
 @each("layer", [Centred, Remembering])
-def test_a_model_of_unknown_shape_is_rejected_by_fit(private, data, cross_entropy, layer):
+def test_a_model_of_unknown_shape_is_rejected_by_fit(compiled, private, data, layer):
     with pytest.raises(PrivacyError, match="^(Examples change state|Per-example independence)"):
         private(model_with(layer()))
-    trained = private(Late(layer()))
-    trained.compile("sgd", cross_entropy)
+    trained = compiled(Late(layer()))
     with pytest.raises(PrivacyError, match="^(Examples change state|Per-example independence)"):
         trained.fit(*data, verbose=0)
     assert trained.ledger.updates == 0
@@ -97,16 +96,14 @@ class TestTheOneJudge:
             assert said.startswith("NO GUARANTEE")
             assert self.NOTHING + "its checks were switched off (validate=False)" in said
 
-    def test_rows_of_unknown_number_are_no_guarantee(self, private, build, data, cross_entropy):
-        private = private(build("functional"))
-        private.compile("sgd", cross_entropy)
+    def test_rows_of_unknown_number_are_no_guarantee(self, compiled, private, build, data):
+        private = compiled(build("functional"))
         private.independence_checks.judge(None, None)
         (reason,) = private.ledger.state.sentences("no_guarantee")
         assert self.NOTHING + "the number of rows of a batch was not known" in reason
 
-    def test_sums_of_engines_of_others_are_no_guarantee(self, private, build, cross_entropy):
-        private = private(build("functional"))
-        private.compile("sgd", cross_entropy)
+    def test_sums_of_engines_of_others_are_no_guarantee(self, compiled, private, build):
+        private = compiled(build("functional"))
         foreign = {"one_pass": False, "runs_rows_apart": False, "name": "tfp_vectorized"}
         private._update.engine.now = types.SimpleNamespace(**foreign)
         private.independence_checks.judge(types.SimpleNamespace(holds=True), 4)

@@ -7,26 +7,23 @@ from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 
 
 class TestTrainingData:
-    def test_asked_outside_of_fit_they_are_checked_too(self, build, private, data, cross_entropy):
+    def test_asked_outside_of_fit_they_are_checked_too(self, compiled, build, data):
         rows = PrivateValidation(*data, noise_multiplier=1.0)
-        trained = private(build())
-        trained.compile("sgd", cross_entropy)
+        trained = compiled(build())
         rows.measure(trained)  # nothing has been trained on
         with pytest.raises(ValueError, match="40 of 40 are"):
             trained.fit(*data, epochs=1, verbose=0)
         assert trained.ledger.updates == 0
-        trained = private(build())
-        trained.compile("sgd", cross_entropy)
+        trained = compiled(build())
         trained.fit(*data, epochs=1, verbose=0)
         with pytest.raises(ValueError, match="40 of 40 are"):
             rows.measure(trained)
         assert not trained.ledger.state.times_asked(rows.name)
 
-    def test_rows_of_earlier_and_later_fits_are_checked(self, build, private, data, cross_entropy):
+    def test_rows_of_earlier_and_later_fits_are_checked(self, compiled, build, data):
         x, y = data
         asked = PrivateValidation(x + 1, y, noise_multiplier=1.0)
-        trained = private(build())
-        trained.compile("sgd", cross_entropy)
+        trained = compiled(build())
         trained.fit(x + 2, y, steps_per_epoch=1, epochs=1, verbose=0)
         trained.fit(x, y, steps_per_epoch=1, epochs=1, verbose=0, callbacks=[asked])
         with pytest.raises(ValueError, match="40 of 40 are"):
