@@ -9,7 +9,7 @@ from tfdpnorm.layers import PublicBatchNormalization
 CLIP, ROWS = 0.5, 16
 
 
-def sum_without_noise(compiled, step_sum, public, statistics, engine):
+def sum_without_noise(private, step_sum, public, cross_entropy, statistics, engine):
     """Returns lot -> clipped sum, for a network with two normalisations of the mode."""
     model = keras.Sequential([keras.Input((5,))])
     for _ in range(2):
@@ -18,7 +18,8 @@ def sum_without_noise(compiled, step_sum, public, statistics, engine):
         model.add(keras.layers.Activation("tanh"))
     model.add(keras.layers.Dense(3))
     model.layers[1].gamma.assign(np.linspace(-2, 2, 8))
-    trained = compiled(model, engine=engine, public_batch=public, l2_norm_clip=CLIP)
+    trained = private(model, engine=engine, public_batch=public, l2_norm_clip=CLIP)
+    trained.compile("sgd", cross_entropy)
     return step_sum(trained)
 
 
