@@ -164,7 +164,7 @@ def products_in_float64(name, lot):
     private, model = private_of(name, lot)
     update = private._update
     parts = types.SimpleNamespace(
-        streams=private._streams, views=update.views, engine=update.engine, clipping=update.clipping
+        streams=private.streams, views=update.views, engine=update.engine, clipping=update.clipping
     )
     step = rehearsed_update(model, parts, private.plan, lambda proof, count: False)
     function = traced(lambda lot: step.clipped(lot).sums, (lot_specs(model, 32),))

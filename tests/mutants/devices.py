@@ -50,8 +50,8 @@ MUTANTS = (
     fault(
         "sums-of-processes-not-added",
         _REPLICAS,
-        "return total if self.workers is None else",
-        "return total if self.workers is None or True else",
+        "return self.workers.summed(total, tf.float64)",
+        "return total",
         "What is released is the share of the chief alone.",
         _in_processes,
     ),

@@ -23,8 +23,8 @@ MUTANTS = (
     fault(
         "unproved-models-are-trained",
         _ROWS,
-        "    if proof is not None and not proof.holds:",
-        "    if False:",
+        "    if proof is None or proof.holds:",
+        "    if True:",
         "Training goes on where an example may change the gradients of others.",
         _TESTS,
     ),
@@ -208,7 +208,7 @@ MUTANTS = (
     fault(
         "measured-on-training-rows",
         "tfdpnorm/training/callbacks/private_validation.py",
-        "        private.check_measured(self)\n",
+        "        private.session.rows.add_validation(self)\n",
         "",
         "Training examples answer for nothing, since they are taken for validation examples.",
         tests_in(f"{_VALIDATION}/test_training_rows.py", "TestTrainingData"),

@@ -12,10 +12,10 @@ MUTANTS = (
     fault(
         "public-rows-from-the-lot",
         _LOT,
-        "statistics = self._streams.public_pass(training=True)",
+        "statistics = self.streams.public_pass(training=True)",
         "rows = tf.nest.map_structure(lambda t: t[0], lot.x)\n"
-        "            statistics = self._streams._recorded(rows, True)"
-        ' if self._streams.mode == "public" else None',
+        "            statistics = self.streams.recorded(rows, True)"
+        ' if self.streams.mode == "public" else None',
         "Every example moves the gradients of all others, and no clip bounds it.",
         tests_in(
             "tests/training/step/test_sensitivity.py",
@@ -25,13 +25,13 @@ MUTANTS = (
     fault(
         "public-rows-beside-the-lot",
         _LOT,
-        "statistics = self._streams.public_pass(training=True)",
+        "statistics = self.streams.public_pass(training=True)",
         "x = tf.nest.map_structure(lambda t: t[0], lot.x)\n"
         "            both = tf.nest.map_structure(\n"
         "                lambda p, t: tf.concat([p, tf.cast(t, p.dtype)], 0),"
-        " self._streams.public_batch, x)\n"
-        '            public = self._streams.mode == "public"\n'
-        "            statistics = self._streams._recorded(both, True) if public else None",
+        " self.streams.public_batch, x)\n"
+        '            public = self.streams.mode == "public"\n'
+        "            statistics = self.streams.recorded(both, True) if public else None",
         "Every example moves the gradients of all others a little.",
         tests_in(
             "tests/training/step/test_sensitivity.py",
@@ -55,7 +55,7 @@ MUTANTS = (
         "            share = tf.norm(share) / tf.norm(exact[variable.ref()])\n"
         "            return share * gradient if shrinks else gradient",
         "The share of the pull-back that is taken tells of the sums without noise.",
-        ("tests/training/step/test_shrinkage.py",),
+        ("tests/training/step/test_release.py",),
     ),
     fault(
         "shrunk-by-noise-before-the-weights",
@@ -63,7 +63,7 @@ MUTANTS = (
         "return shrunk(gradient, stddev / weight)",
         "return shrunk(gradient, stddev * weight)",
         "The pull-back is shrunk to nothing.",
-        ("tests/training/step/test_shrinkage.py",),
+        ("tests/training/step/test_release.py",),
     ),
     fault(
         "clip-weights-not-undone",

@@ -100,6 +100,18 @@ def private():
 
 
 @pytest.fixture
+def compiled(private, cross_entropy):
+    """Returns a function like `private`, whose models are compiled with SGD."""
+
+    def make(model, **settings):
+        made = private(model, **settings)
+        made.compile("sgd", cross_entropy)
+        return made
+
+    return make
+
+
+@pytest.fixture
 def one_lot():
     """Returns a function that lays rows out as a `Lot` of physical batches, padding among them."""
 

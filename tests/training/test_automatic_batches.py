@@ -11,6 +11,7 @@ from tests.each import each
 from tfdpnorm import memory
 from tfdpnorm.training import automatic_batches
 from tfdpnorm.training.automatic_batches import most_by_growing, most_by_halving
+from tfdpnorm.training.workers import OneProcess
 
 needs_peak = pytest.mark.skipif(
     not memory.is_measurable(), reason="only Linux reports a process's peak"
@@ -44,16 +45,6 @@ def test_all_rows_that_fit_and_none_more(of_row, fixed, limit):
 def test_rows_at_once_are_at_most_those_of_an_update():
     trial, rows = tried(lambda n: 0.001 * n)
     assert most_by_growing(trial, 1_000.0, 40) == 40 and rows == [1, 8, 40]
-
-
-def test_slower_growth_with_more_rows_is_not_overestimated():
-    """Blocks and chunks of rows have sizes that more rows do not change."""
-
-    def megabytes(rows):
-        return 30 + 2.0 * min(rows, 20) + 0.5 * max(rows - 20, 0)
-
-    found = most_by_growing(megabytes, 2_000.0, 10_000)
-    assert megabytes(found) <= 2_000 and found >= 1_500
 
 
 def test_one_row_has_to_fit():
@@ -102,7 +93,7 @@ def parts_of(made):
     """What `make_private` has made a private model of."""
     update = made._update
     return types.SimpleNamespace(
-        streams=made._streams, views=update.views, engine=update.engine, clipping=update.clipping
+        streams=made.streams, views=update.views, engine=update.engine, clipping=update.clipping
     )
 
 
@@ -139,7 +130,7 @@ def test_devices_of_a_processor_share_its_memory(build, private, left, of_rows):
                 made.model,
                 parts_of(made),
                 made.plan,
-                replicas=types.SimpleNamespace(count=count, workers=None),
+                replicas=types.SimpleNamespace(count=count, workers=OneProcess()),
                 run_dir=None,
             )
         )
@@ -147,12 +138,11 @@ def test_devices_of_a_processor_share_its_memory(build, private, left, of_rows):
 
 
 def test_a_resumed_run_has_the_rows_that_it_began_with(
-    build, private, data, cross_entropy, left, of_rows, tmp_path, capsys
+    compiled, build, private, data, left, of_rows, tmp_path, capsys
 ):
     settings = dict(physical_batch_size="auto", run_dir=tmp_path, expected_batch_size=20)
     left(15.0)
-    first = private(build(), **settings)
-    first.compile("sgd", cross_entropy)
+    first = compiled(build(), **settings)
     assert first.slots.rows < 40
     first.fit(*data, epochs=1, steps_per_epoch=2, verbose=0)
     first.ledger.close()
@@ -240,7 +230,7 @@ def test_other_words_systems_and_processes_are_rejected(build, private, monkeypa
     for value in ("all", "", b"auto", ["auto"]):
         with pytest.raises(ValueError, match="physical_batch_size"):
             private(build(), physical_batch_size=value)
-    several = types.SimpleNamespace(count=2, workers=object())
+    several = types.SimpleNamespace(workers=types.SimpleNamespace(count=2))
     with pytest.raises(ValueError, match="several processes"):
         automatic_batches.automatic_rows(None, None, None, replicas=several, run_dir=None)
     monkeypatch.setattr(memory, "is_measurable", lambda: False)

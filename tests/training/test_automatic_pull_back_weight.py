@@ -102,11 +102,11 @@ def test_making_a_model_private_settles_it_and_changes_no_weight():
         delta=1e-3,
     )
     private = tfdpnorm.make_private(model, plan, public_batch=ROWS)
-    settled = private._streams.pull_back_weight
+    settled = private.streams.pull_back_weight
     for old, new in zip(before, model.get_weights(), strict=True):
         np.testing.assert_array_equal(old, new)
     private.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     private.fit(ROWS[:20] + 1, np.arange(20) % 3, verbose=0)
-    assert private._streams.pull_back_weight == settled > 1
+    assert private.streams.pull_back_weight == settled > 1
     measured = [tf.Variable(0.0), model.layers[1].gamma]
-    assert private._streams.clip_weights(measured)[0] == 1.0
+    assert private.streams.clip_weights(measured)[0] == 1.0

@@ -9,7 +9,6 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tests.each import each
-from tfdpnorm.data import poisson_batches
 from tfdpnorm.privacy import BudgetExhaustedError, PrivacyBudget
 from tfdpnorm.privacy.rounding import ceil_text
 
@@ -90,16 +89,6 @@ class TestPlan:
         np.testing.assert_array_equal(weights[0], trained.get_weights()[0])
 
 
-def test_eager_training_works_too(build, private, data, public, cross_entropy):
-    model = build(norm="public_batch")
-    trained = private(model, public_batch=public, steps=5, physical_batch_size=4)
-    trained.compile("sgd", cross_entropy, run_eagerly=True)
-    before = trained.model.get_weights()
-    history = trained.fit(poisson_batches(*data, expected_batch_size=10), verbose=0)
-    assert history.epoch == [0, 1]  # the default epochs use the plan up: 4 + 1
-    assert_trained(trained, before, updates=5)
-
-
 def test_metrics_and_loss_ignore_padding(private, data, one_lot):
     """Rows of zeros are all classified right, which would show."""
     x = np.abs(data[0])
@@ -148,12 +137,9 @@ def test_weight_regularizers_come_after_noise_and_clip(private, data):
 
 
 class TestUnknownSampling:
-    def test_other_pipelines_train_and_void_the_guarantee(
-        self, build, private, data, cross_entropy
-    ):
+    def test_other_pipelines_train_and_void_the_guarantee(self, compiled, build, data):
         batches = tf.data.Dataset.from_tensor_slices(data).batch(16)
-        trained = private(build())
-        trained.compile("sgd", cross_entropy)
+        trained = compiled(build())
         before = trained.model.get_weights()
         with pytest.warns(UserWarning, match="not Poisson-sampled by this library") as said:
             history = trained.fit(batches, epochs=1, steps_per_epoch=3, verbose=0).history

@@ -8,7 +8,6 @@ from tests.each import each
 from tfdpnorm import PrivacyBudget, PrivacyError, make_private
 from tfdpnorm.data import check_public_batch
 from tfdpnorm.layers import PublicBatchNormalization
-from tfdpnorm.training import PrivateValidation
 from tfdpnorm.training.public_rows import PublicBatch, Streams
 
 layers = keras.layers
@@ -49,19 +48,17 @@ FORMS = {"dict": dict, "tuple": by_place, "list": lambda x: list(by_place(x))}
 @pytest.mark.parametrize(
     "public_form, private_form", [("dict", "tuple"), ("list", "dict"), ("synthetic", "dict")]
 )
-def test_public_rows_go_by_name(public_form, private_form, private, cross_entropy):
+def test_public_rows_go_by_name(compiled, public_form, private_form):
     x = FORMS[private_form](rows(40))
     public = "synthetic" if public_form == "synthetic" else FORMS[public_form](rows(8, seed=1))
-    trained = private(table(), public_batch=public)
-    trained.compile("sgd", cross_entropy)
+    trained = compiled(table(), public_batch=public)
     trained.fit(x, Y, epochs=1, steps_per_epoch=1, verbose=0)
     assert trained.ledger.updates == 1 and trained.ledger.guarantee_holds
     assert trained.predict(x, verbose=0).shape == (40, 3)
 
 
-def test_a_model_that_takes_a_dict_takes_public_rows_in_one(private, cross_entropy):
-    trained = private(table(as_dict=True), public_batch={**rows(8, seed=1)})
-    trained.compile("sgd", cross_entropy)
+def test_a_model_that_takes_a_dict_takes_public_rows_in_one(compiled, private):
+    trained = compiled(table(as_dict=True), public_batch={**rows(8, seed=1)})
     trained.fit(rows(40), Y, epochs=1, steps_per_epoch=1, verbose=0)
     with pytest.raises(ValueError, match="'cat'"):
         private(table(as_dict=True), public_batch=by_place(rows(8, seed=1)))
@@ -81,10 +78,9 @@ def test_joined_rows_are_those_of_each_input():
             np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_texts_for_numbers_are_told_by_the_input(private, cross_entropy):
+def test_texts_for_numbers_are_told_by_the_input(compiled):
     x = {**rows(40), "cat": np.array([["red", "blue"]] * 40)}
-    trained = private(table(), public_batch=rows(8, seed=1))
-    trained.compile("sgd", cross_entropy)
+    trained = compiled(table(), public_batch=rows(8, seed=1))
     for form in (dict, by_place):
         with pytest.raises(TypeError, match="'cat' of the model, got texts"):
             trained.fit(form(x), Y, verbose=0)
@@ -119,34 +115,23 @@ class Twins:
 
 
 @each("public_named", [True, False])
-def test_shared_rows_are_found_whatever_the_structure(public_named, private, cross_entropy):
+def test_shared_rows_are_found_whatever_the_structure(compiled, public_named):
     """Compared in the order of flattened structures, no row would equal another."""
     x = Twins.rows(40)
     public = tuple(part[:8] for part in x)
     x, public = (x, Twins.named(public)) if public_named else (Twins.named(x), public)
-    trained = private(Twins.model(), public_batch=public)
-    trained.compile("sgd", cross_entropy)
+    trained = compiled(Twins.model(), public_batch=public)
     with pytest.raises(PrivacyError, match="8 of 8 public"):
         trained.fit(x, Y, verbose=0)
     assert trained.ledger.updates == 0
 
 
-def test_validation_rows_in_another_structure_cannot_be_compared(private, cross_entropy):
+def test_validation_rows_in_another_structure_cannot_be_compared(compiled):
     x = Twins.rows(40)
-    trained = private(Twins.model(), public_batch=Twins.rows(8, seed=1))
-    trained.compile("sgd", cross_entropy)
+    trained = compiled(Twins.model(), public_batch=Twins.rows(8, seed=1))
     with pytest.raises(PrivacyError, match="cannot be checked"):
         trained.fit(x, Y, validation_data=(Twins.named(x), Y), verbose=0)
     assert trained.ledger.updates == 0
-
-
-def test_public_rows_are_not_those_of_a_private_validation(private, cross_entropy):
-    public = Twins.rows(8, seed=1)
-    trained = private(Twins.model(), public_batch=public)
-    trained.compile("sgd", cross_entropy)
-    asked = PrivateValidation(Twins.named(public), Y[:8], noise_multiplier=1.0, queries=1)
-    with pytest.raises(PrivacyError, match="8 of 8 public"):
-        trained.check_measured(asked)
 
 
 @each("shape, says", [((4,), "by their names"), ((8, 8, 1), "match_images")])

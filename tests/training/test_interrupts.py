@@ -26,12 +26,11 @@ class Interrupts(keras.callbacks.Callback):
 
 
 @pytest.fixture
-def told(build, private, data, cross_entropy):
+def told(compiled, build, data):
     """Returns a function: the private model, and the warnings of an interrupted training."""
 
     def told(after=2, **settings):
-        made = private(build(), steps=6, **settings)
-        made.compile("sgd", cross_entropy)
+        made = compiled(build(), steps=6, **settings)
         with warnings.catch_warnings(record=True) as caught, pytest.raises(KeyboardInterrupt):
             warnings.simplefilter("always")
             made.fit(*data, verbose=0, callbacks=[Interrupts(after)])

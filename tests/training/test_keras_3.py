@@ -119,18 +119,6 @@ def test_rows_of_quantised_layers_are_run_apart():
     assert made.engine == "per_example" and made.ledger.guarantee_holds
 
 
-def test_a_loss_of_the_models_own_is_rejected_with_a_remedy():
-    class Own(keras.Model):
-        def call(self, x):
-            return x
-
-        def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-            return ops.mean(y_pred)
-
-    with pytest.raises(ValueError, match=r"overrides compute_loss\(\).* put what they"):
-        private(Own())
-
-
 def test_accumulated_gradients_are_means_of_noisy_ones():
     """Of two updates that each are in the ledger, the optimizer takes the mean."""
     settings = {"insecure_seed": 1, "steps": 2, "noise_multiplier": 0.5}
@@ -153,11 +141,6 @@ def test_accumulated_gradients_are_means_of_noisy_ones():
         steps.fit(X, Y, verbose=0)
     for start, end, *gradients in zip(begun, one.get_weights(), *seen, strict=True):
         np.testing.assert_allclose(end, start - rate * np.mean(gradients, 0), rtol=1e-4, atol=1e-6)
-
-
-def test_optimizers_of_keras_3():
-    made = trained(mlp(), optimizer=keras.optimizers.Muon(0.01))
-    assert all(np.all(np.isfinite(w)) for w in made.get_weights())
 
 
 def test_shapes_are_known_without_drawing_a_batch():

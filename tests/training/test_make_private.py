@@ -84,18 +84,18 @@ def test_the_pull_back_is_shrunk_where_there_is_little_signal(
     rows = PublicBatch(public, pull_back=pull_back)
     model = build(norm="public_batch")
     private = make_private(model, settings, public_batch=rows)
-    assert private._streams.shrinks is shrinks
+    assert private.streams.shrinks is shrinks
     if pull_back == "auto" and shrinks:
         # The figures of docs/which_normalisation.md lie on both sides of 7.
         of_unit_noise = signal_to_noise(model, plan(noise_multiplier=1.0))
         for signal, is_little in ((6.9, True), (7.1, False)):
             settings = plan(noise_multiplier=of_unit_noise / signal)
-            assert make_private(model, settings, public_batch=rows)._streams.shrinks is is_little
+            assert make_private(model, settings, public_batch=rows).streams.shrinks is is_little
 
 
 def test_rows_and_paths_may_be_bare(build, plan, public, tmp_path):
     private = make_private(build(norm="public_batch"), plan(), public_batch=public)
-    assert private._streams.public_batch.shape == public.shape
+    assert private.streams.public_batch.shape == public.shape
     first = make_private(build(), plan(), run_dir=tmp_path / "run")
     first.ledger.close()
     assert (tmp_path / "run" / "ledger.jsonl").exists()

@@ -118,13 +118,12 @@ def test_public_rows_are_in_the_file_of_a_model_that_needs_them(build, data, pub
 
 @pytest.mark.parametrize("statistics", ["public", "example"])
 def test_an_exported_model_has_moments_in_the_place_of_rows(
-    statistics, build, private, data, public, cross_entropy, tmp_path
+    compiled, statistics, build, data, public, tmp_path
 ):
     rows = np.random.default_rng(8).normal(size=(16, 5)).astype(np.float32)
     engine = None if statistics == "public" else "per_example"
     model = build(norm="public_batch", statistics=statistics)
-    trained = private(model, public_batch=rows, steps=2, engine=engine)
-    trained.compile("sgd", cross_entropy)
+    trained = compiled(model, public_batch=rows, steps=2, engine=engine)
     trained.fit(*data, verbose=0)
     trained.export(tmp_path / "exported")
     held = b"".join(f.read_bytes() for f in (tmp_path / "exported").rglob("*") if f.is_file())

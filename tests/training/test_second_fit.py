@@ -12,10 +12,9 @@ PAIRS = np.arange(40) // 2
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_other_examples(build, private, data, cross_entropy):
+def test_other_examples(compiled, build, data):
     x, y = data
-    trained = private(build(), num_examples=20, most_per_person=2)
-    trained.compile("sgd", cross_entropy)
+    trained = compiled(build(), num_examples=20, most_per_person=2)
     once = {"epochs": 1, "steps_per_epoch": 1, "verbose": 0}
     for rows, person, told in (
         (data, PAIRS, False),
@@ -31,10 +30,9 @@ def test_other_examples(build, private, data, cross_entropy):
         assert len(found) == told
 
 
-def test_other_persons_of_the_same_rows(build, private, data, cross_entropy):
+def test_other_persons_of_the_same_rows(compiled, build, data):
     """A person who owns rows under several ids could change more than is counted."""
-    trained = private(build(), num_examples=20, most_per_person=2)
-    trained.compile("sgd", cross_entropy)
+    trained = compiled(build(), num_examples=20, most_per_person=2)
     once = {"epochs": 1, "steps_per_epoch": 1, "verbose": 0}
     trained.fit(*data, person=PAIRS, **once)
     for _ in range(2):
@@ -53,13 +51,10 @@ def test_other_persons_of_the_same_rows(build, private, data, cross_entropy):
     [(4, {}, 1), (1, {}, 0), (4, {"most_per_person": 4, "unit": "row"}, 0)],
     ids=["four of each", "one of each", "counted"],
 )
-def test_equal_examples_are_warned_of_once(
-    build, private, data, cross_entropy, copies, settings, told
-):
+def test_equal_examples_are_warned_of_once(compiled, build, data, copies, settings, told):
     """Each record four times in the data: its epsilon is that of four."""
     rows = [np.repeat(part[: 40 // copies], copies, axis=0) for part in data]
-    trained = private(build(), **settings)
-    trained.compile("sgd", cross_entropy)
+    trained = compiled(build(), **settings)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(2):

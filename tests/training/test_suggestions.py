@@ -12,7 +12,7 @@ from tensorflow import keras
 import tfdpnorm
 from tests.each import each
 from tfdpnorm import Clipping, PrivacyBudget, PublicBatch, Views, make_private, models, suggest
-from tfdpnorm.training.checks.logits import confused_with_logits
+from tfdpnorm.training.checks.advice import confused_with_logits
 from tfdpnorm.training.suggested_rate import OPTIMIZERS, optimizer_at, suggested_rate
 
 BUDGET = PrivacyBudget(3.0, 1e-5)

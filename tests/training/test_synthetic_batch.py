@@ -98,9 +98,8 @@ def test_inputs_without_synthetic_rows_are_rejected(model, asked, match):
         synthetic_batch(model(), asked)
 
 
-def test_training_says_so_and_its_saved_model_needs_no_rows(private, data, cross_entropy, tmp_path):
-    trained = private(sequential(), public_batch="synthetic", steps=2)
-    trained.compile("sgd", cross_entropy)
+def test_training_says_so_and_its_saved_model_needs_no_rows(compiled, data, tmp_path):
+    trained = compiled(sequential(), public_batch="synthetic", steps=2)
     trained.fit(*data, verbose=0)
     assert "- Public rows: 512 synthetic ones of kind" in trained.privacy_statement()
     trained.save(tmp_path / "model.keras")
@@ -109,11 +108,10 @@ def test_training_says_so_and_its_saved_model_needs_no_rows(private, data, cross
     np.testing.assert_allclose(loaded.predict(data[0], verbose=0), predicted, rtol=1e-5, atol=1e-6)
 
 
-def test_a_private_row_may_equal_a_generated_one(private, cross_entropy):
-    trained = private(
+def test_a_private_row_may_equal_a_generated_one(compiled):
+    trained = compiled(
         sequential(layers.Flatten(), shape=(6, 6, 1)), public_batch="synthetic:cosine"
     )
-    trained.compile("sgd", cross_entropy)
     generated = synthetic_rows((6, 6, 1), 512, kind="cosine")
     x = np.concatenate([generated[:20], np.zeros((20, 6, 6, 1), np.float32)])
     # Nor are the rows of queries compared with them.

@@ -5,9 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tests.each import each
 from tests.private_of import private_of
-from tfdpnorm.data import poisson_batches
 
 layers, FeatureSpace = keras.layers, keras.utils.FeatureSpace
 TEXTS = np.array([f"word{i % 7} word{i % 3} b" for i in range(40)], dtype=object)
@@ -69,13 +67,3 @@ def test_the_advice_for_a_feature_space_is_one_that_it_takes():
     )
     x = {"a": TEXTS.astype(str)[:, None], "b": NUMBERS}
     assert fitted(model, x).ledger.guarantee_holds
-
-
-@each("made", [lambda d: d, lambda d: d.batch(4), iter])
-def test_data_that_are_no_arrays_are_named_with_what_works(made):
-    dataset = tf.data.Dataset.from_tensor_slices((NUMBERS, Y))
-    with pytest.raises(TypeError, match="drawn by index"):
-        poisson_batches(made(dataset), expected_batch_size=4)
-    x, y = next(dataset.batch(40).as_numpy_iterator())  # as it says
-    np.testing.assert_array_equal(x, NUMBERS)
-    assert poisson_batches(x, y, expected_batch_size=4).num_examples == 40

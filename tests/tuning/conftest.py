@@ -25,7 +25,7 @@ class FakePrivate:
 
     def __init__(self, ledger, right):
         self.ledger, self._right = ledger, right
-        self.session = self.provenance = self
+        self.session = self.provenance = self.rows = self
 
     def digest(self):
         return repr(self._right).encode()
@@ -39,7 +39,7 @@ class FakePrivate:
     def privacy_statement_json(self):
         return statement_json(self.ledger)
 
-    def check_measured(self, validation):
+    def add_validation(self, validation):
         """Of real private models, see tests/training/callbacks."""
 
     def predict(self, x, **_):

@@ -183,6 +183,12 @@ _WORDS = {
         "not encrypted. Members and slots of the batches come from a cryptographic generator "
         "(SHAKE256, FIPS 202) with that key, which is drawn again for each fit().",
     ),
+    # Models
+    "trained_in_part": (
+        ESTABLISHED,
+        "Trained: {trained:,} of the {weights:,} weights of the model, which alone are clipped and "
+        "get noise.",
+    ),
     # Data
     "synthetic_public_rows": (
         ESTABLISHED,

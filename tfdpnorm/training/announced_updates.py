@@ -31,11 +31,6 @@ class BatchesInUse:
         self.executes = False
         self.is_training = False
 
-    def check_free(self):
-        """Raises ValueError while `fit` is running, in a callback or in another thread."""
-        if self.is_training:
-            raise ValueError("fit() is already running. Wait until it returns.")
-
     @contextlib.contextmanager
     def of_fit(self):
         """Context of the training in `fit`, which itself records batches that are not ours."""

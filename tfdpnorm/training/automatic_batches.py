@@ -49,7 +49,7 @@ def automatic_rows(model, parts, plan, *, replicas, run_dir):
             engines of tensorflow-privacy, where the system does not say how much memory there is,
             and if there is none for one row.
     """
-    if replicas.workers is not None:
+    if replicas.workers.count > 1:
         raise ValueError(
             'Expected a number as physical_batch_size in several processes, got "auto": they need '
             f"the same, and may have more or less memory. {_REMEDY}"
@@ -68,7 +68,13 @@ def automatic_rows(model, parts, plan, *, replicas, run_dir):
             rows = most_by_halving(lambda rows: trial.fits(rows, besides), slots.rows)
             why = "for which the GPU had memory"
         else:
-            limit = _left_megabytes() / replicas.count - besides
+            left = memory.available_megabytes() if memory.is_measurable() else None
+            if left is None:
+                raise ValueError(
+                    'physical_batch_size="auto" needs Linux or a GPU, which report how much memory '
+                    f"a step takes. {_REMEDY}"
+                )
+            limit = _SHARE * left / replicas.count - besides
             rows = most_by_growing(trial.megabytes, limit, slots.rows)
             why = f"which fit into {limit:,.0f} MB"
     slots = slots_of_plan(plan, rows, replicas.count)
@@ -119,16 +125,6 @@ def _no_memory(found):
         f"There is too little memory for the clipped sum of a single row: {found}. Use a smaller "
         "model, smaller inputs or fewer views, or end other processes that use memory."
     )
-
-
-def _left_megabytes():
-    left = memory.available_megabytes() if memory.is_measurable() else None
-    if left is None:
-        raise ValueError(
-            'physical_batch_size="auto" needs Linux or a GPU, which report how much memory a step '
-            f"takes. {_REMEDY}"
-        )
-    return _SHARE * left
 
 
 def _rows_of_run(run_dir):

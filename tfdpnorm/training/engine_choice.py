@@ -214,18 +214,12 @@ def _refused(model, parts, plan, specs):
 
     Errors of the model's own code also give None: they are shown best where the user calls it.
     """
-    engine = parts.engine
-    gradients = rehearsed_update(
-        model, parts, plan, lambda proof, _: check_proof(proof, engine.now)
-    )
-
-    def step(lot):
-        return gradients.clipped(lot).sums
-
+    judge = lambda proof, _: check_proof(proof, parts.engine.now)  # noqa: E731
+    update = rehearsed_update(model, parts, plan, judge)
     try:
         with undisturbed(model, *parts.views.augmentations), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the step that trains warns again
-            traced(step, (specs,))
+            traced(lambda lot: update.clipped(lot).sums, (specs,))
     except Exception as error:  # whatever code of the user's raises
         return own_words(error)
     return None
@@ -236,15 +230,7 @@ def rehearsed_update(model, parts, plan, judge):
 
     `parts` as in `rehearse`; `judge` as in `tfdpnorm.training.physical_batches.PhysicalBatches`.
     """
-    update = Update(
-        model,
-        parts.streams,
-        parts.views,
-        plan,
-        engine=parts.engine,
-        clipping=parts.clipping,
-        sum_rounding=0.0,
-    )
+    update = Update(model, parts, plan)
     update.compile(None, _any_loss, judge)
     return update
 

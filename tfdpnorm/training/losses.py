@@ -73,49 +73,34 @@ class PerExampleLoss:
         mean is divided by; as in Keras.
         """
         names = sorted(predictions) if isinstance(predictions, dict) else self._output_names
+        outputs = tf.nest.flatten(predictions)
+        losses = self.of_outputs(len(outputs), names)
         if isinstance(y, dict) and isinstance(self._loss, dict):
-            y = {name: part for name, part in y.items() if self._loss.get(name) is not None}
-            flat_y = [y[name] for name in names or () if name in y]
-        else:
-            flat_y = _by_output(y, names)
-        flat_predictions = _by_output(predictions, names)
-        if isinstance(self._loss, (list, tuple, dict)):
-            flat_losses = _by_output(_completed(self._loss, names), names)
-        else:
-            flat_losses = [self._loss] * len(flat_predictions)
-        if len(flat_y) < len(flat_predictions) == len(flat_losses):
+            y = [y[n] for n in names if n in y and self._loss.get(n) is not None]
+        targets = _by_output(y, names)
+        if len(targets) < len(outputs) == len(losses):
             # As Keras does, targets may be left out of outputs without a loss.
-            given = iter(flat_y)
-            flat_y = [None if loss is None else next(given, None) for loss in flat_losses]
-        if not len(flat_losses) == len(flat_y) == len(flat_predictions):
+            given = iter(targets)
+            targets = [None if loss is None else next(given, None) for loss in losses]
+        if not len(losses) == len(targets) == len(outputs):
             raise ValueError(
                 "Expected as many losses as targets and outputs, got "
-                f"{len(flat_losses)}, {len(flat_y)} and {len(flat_predictions)}."
+                f"{len(losses)}, {len(targets)} and {len(outputs)}."
             )
-        weights = [1.0] * len(flat_losses)
-        if self._weights:
-            weights = _by_output(_completed(self._weights, names, 1.0), names)
-        parts = zip(weights, flat_losses, flat_y, flat_predictions, strict=True)
+        weights = _by_output(self._weights, names, 1.0) if self._weights else [1.0] * len(losses)
         each = [
-            (weight, self._values(loss, target, prediction, sample_weight))
-            for weight, loss, target, prediction in parts
+            (weight, self._values(loss, target, output, sample_weight))
+            for weight, loss, target, output in zip(weights, losses, targets, outputs, strict=True)
             if loss is not None
         ]
         total = tf.add_n([tf.cast(w, v.dtype) * v for w, v in each])
         return total, [values for _, values in each]
 
-    def of_outputs(self, count, names=None):
-        """Returns a list of the losses of `count` outputs, None for those without one.
-
-        `names` are those of the outputs, in their order, by default those of the layers that make
-        them. The list is empty for a dict of losses if no names are known.
-        """
+    def of_outputs(self, count, names):
+        """Returns a list of the losses of `count` outputs `names`, None for those without one."""
         if not isinstance(self._loss, (list, tuple, dict)):
             return [self._loss] * count
-        names = names or self._output_names
-        if isinstance(self._loss, dict) and names is None:
-            return []
-        return _by_output(_completed(self._loss, names), names)
+        return _by_output(self._loss, names, None)
 
     def _values(self, loss, y, predictions, sample_weight):
         given = predictions
@@ -132,8 +117,7 @@ class PerExampleLoss:
         if mask is not None and not self._told:
             self._told = True
             _warn_of_meaning()
-        means = example_means(values, mask, sample_weight)
-        return widened(means)
+        return widened(example_means(values, mask, sample_weight))
 
 
 def _without_ignored(loss, y, predictions):
@@ -156,28 +140,21 @@ def _without_ignored(loss, y, predictions):
     return every, tf.where(valid, y, tf.zeros_like(y)), valid
 
 
-def _completed(structure, names, value=None):
-    """Completes a dict with `value` for outputs that it leaves out, as Keras reads it.
+def _by_output(structure, names, *missing):
+    """Returns the parts of a structure in the order of the model's outputs `names`, a list.
 
-    A dict with unknown names is returned as it is, to be rejected later.
+    A dict may leave outputs out if there is a value for what is `missing`, as Keras reads it.
     """
-    if not isinstance(structure, dict) or names is None or not set(structure) <= set(names):
-        return structure
-    return {name: structure.get(name, value) for name in names}
-
-
-def _by_output(structure, names):
-    """The parts of a structure in the order of the model's outputs `names`."""
     if not isinstance(structure, dict):
         return tf.nest.flatten(structure)
-    if names is None or set(structure) != set(names):
-        known = None if names is None else list(names)
+    known = set(names or ())
+    if not known or not (set(structure) <= known if missing else set(structure) == known):
         raise ValueError(
             "Expected losses, loss weights and targets in a dict to have the names of the model's "
-            f"outputs, {known}, got {sorted(structure)}. Rename the keys, or pass lists in the "
-            "order of the outputs."
+            f"outputs, {names and list(names)}, got {sorted(structure)}. Rename the keys, or pass "
+            "lists in the order of the outputs."
         )
-    return [structure[name] for name in names]
+    return [structure.get(name, *missing) for name in names]
 
 
 def _function(loss):

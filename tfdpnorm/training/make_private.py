@@ -30,7 +30,7 @@ from tfdpnorm.keras_compat.models import (
     layers_unlike_configs,
     sublayers,
 )
-from tfdpnorm.keras_compat.variables import KERAS_VERSION
+from tfdpnorm.keras_compat.variables import KERAS_VERSION, raw, trainable_variables
 from tfdpnorm.noise.gaussian import GaussianNoise, generator_of
 from tfdpnorm.privacy import Declaration, PrivacyLedger, PrivacyPlan
 from tfdpnorm.privacy.added_delta import check_plan
@@ -181,121 +181,47 @@ def make_private(
         # With settings of your own:
         private = tfdpnorm.make_private(model, plan, public_batch=public_rows)
     """
-    _check_one_of(
-        plan,
-        budget=budget,
-        num_examples=num_examples,
-        epochs=epochs,
-        most_per_person=most_per_person,
-        unit=unit,
-    )
-    _check_settings(insecure_seed, physical_batch_size, validate)
+    wanted = {"budget": budget, "num_examples": num_examples}
+    wanted |= {"epochs": epochs, "most_per_person": most_per_person, "unit": unit}
+    _check_one_of(plan, **wanted)
+    _check_settings(insecure_seed, physical_batch_size, validate, declaration)
     noise_generator = generator_of(noise_generator, insecure_seed)
-    if declaration is not None:
-        remedy = 'Write Declaration("Jane Doe", "jane@example.org").'
-        arguments.instance("declaration", declaration, Declaration, remedy=remedy)
-    given, public, run_dir = model, PublicBatch.of(public_batch), RunDir.of(run_dir)
-    task = None
-    if isinstance(model, keras.Model) and is_task(model, own_methods(model)):
-        model, task = graph_of(model), model
+    public, run_dir, given = PublicBatch.of(public_batch), RunDir.of(run_dir), model
+    task = model if isinstance(model, keras.Model) and is_task(model, own_methods(model)) else None
+    if task is not None:
+        model = graph_of(task)
     model, conversion = _converted(model, convert, public)
-    _check_is_trainable_here(model)
-    complete_build(model)
-    check_known_layers(model, will_be_proved=validate, conversion=conversion)
-    suggestion = None
-    if plan is None:
-        suggestion = suggest(
-            model,
-            budget=budget,
-            num_examples=num_examples,
-            epochs=epochs,
-            most_per_person=most_per_person,
-            unit=unit,
-        )
-        suggestion = suggestion.beside(
-            clipping=clipping,
-            views=views,
-            public_batch=public,
-            physical_batch_size=physical_batch_size,
-        )
-        plan, clipping, views = suggestion.plan, suggestion.clipping, suggestion.views
-        public = PublicBatch.of(suggestion.public_batch)
-        physical_batch_size = suggestion.physical_batch_size
+    _check_is_trainable_here(model, validate, conversion)
+    chosen = {"clipping": clipping, "views": views, "public_batch": public}
+    suggestion, plan, chosen, size = _planned(model, plan, wanted, chosen, physical_batch_size)
     expected = forecast(model, plan) if suggestion is None else suggestion.forecast
     if expected is not None:
         expected.warn()
     replicas = replicas_of(strategy)
-    parts = _parts_of(
-        model,
-        plan,
-        clipping=_instance("clipping", clipping, Clipping, 'Clipping(grouping="per_layer")'),
-        public=public,
-        views=_instance("views", views, Views, "Views(layer, multiplicity=4)").of_persons(
-            plan.drawn_per_person
-        ),
-        engine=engine,
-    )
-    engine_now = parts.engine.now
-    check_replicas(
-        replicas, foreign_engine=engine_now.name if engine_now.of_tensorflow_privacy else None
-    )
-    plan = plan.of_model(
-        statistics_queries=QUERIES_PER_LAYER * len(parts.noised_layers),
-        default_share=DEFAULT_BUDGET_SHARE,
-        no_guarantee_because=_no_guarantee_because(parts.streams, insecure_seed),
-    )
-    check_float32(plan)
-    _warn_of_tensor_float_32()
-    sums, rounding = _row_sums(plan)
-    parts = parts._replace(clipping=dataclasses.replace(parts.clipping, sums=sums))
-    # What the guarantee rests on besides the plan; a resumed run must share it.
-    settings = {
-        "statistics": parts.streams.statistics,
-        "noise_generator": noise_generator,
-        "noise_grid": "stddev / 32",
-        "sum_rounding": None if parts.engine.now.of_tensorflow_privacy else rounding,
-        "insecure_seed": insecure_seed,
-    }
+    parts, plan, rounding = _parts_of(model, plan, engine, insecure_seed, replicas, **chosen)
+    settings = _settings(parts, rounding, noise_generator, insecure_seed)
     check_plan(PrivacyLedger(plan, settings))
-    form = {
-        "physical_batch_size": None if _is_auto(physical_batch_size) else physical_batch_size,
-        "validate": validate,
-        "replicas": replicas,
-    }
-    rehearse(model, parts, plan, **form)
-    if _is_auto(physical_batch_size):
-        form["physical_batch_size"] = automatic_rows(
-            model, parts, plan, replicas=replicas, run_dir=run_dir
-        )
+    rows = _rows_at_once(model, parts, plan, size, validate, replicas, run_dir)
     resumption, ledger = _opened(run_dir, plan, settings, replicas)
     private = PrivateModel(
         model,
         ledger=ledger,
-        streams=parts.streams,
-        update=Update(
-            model,
-            parts.streams,
-            parts.views,
-            plan,
-            engine=parts.engine,
-            clipping=parts.clipping,
-            sum_rounding=settings["sum_rounding"] or 0.0,
-            replicas=replicas,
-        ),
+        update=Update(model, parts, plan, rounding or 0.0, replicas),
         noise=GaussianNoise(insecure_seed, noise_generator, ledger.updates),
+        physical_batch_size=rows,
+        validate=validate,
         resumption=resumption,
         task=task,
-        **form,
     )
     private.conversion, private.suggestion = conversion, suggestion
     if declaration is not None:
         ledger.record(declaration)
-    if convert is not None and isinstance(given, keras.Model) and not ledger.updates:
+    if conversion is not None and isinstance(given, keras.Model) and not ledger.updates:
         private.session.provenance.begin(given)
-    for known in caveats_of_phases(plan.earlier):
+    for known in filter(
+        None, (*caveats_of_phases(plan.earlier), parts.public_rows, _part_of(model))
+    ):
         ledger.record(known)
-    if parts.public_rows is not None:
-        ledger.record(parts.public_rows)
     if parts.engine.said is not None:
         warnings.warn(parts.engine.said, stacklevel=2)
     warn_of_initial_weights(ledger, is_new=not ledger.updates)
@@ -334,10 +260,11 @@ def _check_one_of(plan, **instead):
         )
 
 
-def _check_settings(insecure_seed, physical_batch_size, validate):
+def _check_settings(insecure_seed, physical_batch_size, validate, declaration):
     """Rejects values that no model could be trained with."""
     check_runs_eagerly()
-    number = None if _is_auto(physical_batch_size) else physical_batch_size
+    is_auto = isinstance(physical_batch_size, str) and physical_batch_size == AUTO
+    number = None if is_auto else physical_batch_size
     for name, value, least, remedy in (
         ("physical_batch_size", number, 1, 'Or pass None or "auto".'),
         ("insecure_seed", insecure_seed, 0, "Or pass None."),
@@ -346,10 +273,9 @@ def _check_settings(insecure_seed, physical_batch_size, validate):
             arguments.integer(name, value, at_least=least, remedy=remedy, wrong_type=ValueError)
     if not isinstance(validate, bool):
         raise arguments.refusal("validate", "to be True or False", validate)
-
-
-def _is_auto(physical_batch_size):
-    return isinstance(physical_batch_size, str) and physical_batch_size == AUTO
+    if declaration is not None:
+        remedy = 'Write Declaration("Jane Doe", "jane@example.org").'
+        arguments.instance("declaration", declaration, Declaration, remedy=remedy)
 
 
 def _instance(name, value, kind, example):
@@ -386,7 +312,27 @@ def _converted(model, convert, public):
     return convert_model(model, **{"public_rows": rows, **given})
 
 
-def _check_is_trainable_here(model):
+def _planned(model, plan, wanted, chosen, size):
+    """The suggestion for what is `wanted`, None with a plan; the plan; other settings; the rows."""
+    if plan is not None:
+        return None, plan, chosen, size
+    suggestion = suggest(model, **wanted).beside(**chosen, physical_batch_size=size)
+    chosen = suggestion.arguments
+    return suggestion, chosen.pop("plan"), chosen, chosen.pop("physical_batch_size")
+
+
+def _settings(parts, rounding, noise_generator, insecure_seed):
+    """What the guarantee rests on besides the plan; a resumed run must share it."""
+    return {
+        "statistics": parts.streams.statistics,
+        "noise_generator": noise_generator,
+        "noise_grid": "stddev / 32",
+        "sum_rounding": rounding,
+        "insecure_seed": insecure_seed,
+    }
+
+
+def _check_is_trainable_here(model, validate, conversion):
     if not isinstance(model, keras.Model):
         if isinstance(model, (str, os.PathLike)):
             raise ValueError(
@@ -406,6 +352,8 @@ def _check_is_trainable_here(model):
     check_no_own_steps(model)
     check_no_dynamic_layers(model)
     check_no_strategy(model)
+    complete_build(model)
+    check_known_layers(model, will_be_proved=validate, conversion=conversion)
 
 
 class _Parts(NamedTuple):
@@ -413,7 +361,6 @@ class _Parts(NamedTuple):
 
     Attributes:
         clipping: `Clipping`, of no variables yet.
-        noised_layers: The layers whose running averages are released with noise.
         public_rows: `Caveat` on the public rows, or None without any.
     """
 
@@ -421,14 +368,19 @@ class _Parts(NamedTuple):
     engine: EngineInUse
     clipping: Clipping
     views: Views
-    noised_layers: list
     public_rows: Caveat | None
 
 
-def _parts_of(model, plan, *, clipping, public, views, engine):
-    """Returns the `_Parts` for a model; rejects what does not fit together."""
+def _parts_of(model, plan, engine, insecure_seed, replicas, *, clipping, public_batch, views):
+    """The `_Parts` for a model, its plan, and what rounding can add to the sensitivity, or None.
+
+    Rejects what does not fit together.
+    """
+    clipping = _instance("clipping", clipping, Clipping, 'Clipping(grouping="per_layer")')
+    views = _instance("views", views, Views, "Views(layer, multiplicity=4)")
+    views = views.of_persons(plan.drawn_per_person)
     asked_for = None if engine is None else engine_named(engine)
-    kinds = None
+    public, kinds = PublicBatch.of(public_batch), None
     if public is not None:
         public, kinds = public.for_model(model)
     streams = Streams(
@@ -442,14 +394,24 @@ def _parts_of(model, plan, *, clipping, public, views, engine):
     check_views(views, streams.mode)
     noised = noised_layers(model)
     check_budget_share(plan.statistics_budget_share, noised, streams.mode)
-    return _Parts(
+    is_foreign = engine.of_tensorflow_privacy
+    check_replicas(replicas, foreign_engine=engine.name if is_foreign else None)
+    plan = plan.of_model(
+        statistics_queries=QUERIES_PER_LAYER * len(noised),
+        default_share=DEFAULT_BUDGET_SHARE,
+        no_guarantee_because=_no_guarantee_because(streams, insecure_seed),
+    )
+    check_float32(plan)
+    _warn_of_tensor_float_32()
+    sums, rounding = _row_sums(plan)
+    parts = _Parts(
         streams,
         EngineInUse(model, views, engine, may_change=asked_for is None),
-        clipping,
+        dataclasses.replace(clipping, sums=sums),
         views,
-        noised,
         _said_of_public_rows(public, kinds) if streams.layers else None,
     )
+    return parts, plan, None if is_foreign else rounding
 
 
 def _said_of_public_rows(public, kinds):
@@ -458,6 +420,17 @@ def _said_of_public_rows(public, kinds):
         return caveat("synthetic_public_rows", kinds=kinds)
     count = len(tf.nest.flatten(public.rows)[0])
     return caveat("given_public_rows", count=count)
+
+
+def _part_of(model):
+    """The `Caveat` that names how many of the weights are trained; None if that is most of them."""
+    trained = sum(v.shape.num_elements() for v in trainable_variables(model))
+    weights = sum(v.shape.num_elements() for v in raw(list(model.weights)) if v.dtype.is_floating)
+    return (
+        caveat("trained_in_part", trained=trained, weights=weights)
+        if 2 * trained < weights
+        else None
+    )
 
 
 def _row_sums(plan):
@@ -469,9 +442,18 @@ def _row_sums(plan):
     return sums_on_gpu(most_rows) if takes_forms_of_gpus() else sums_on_cpu(most_rows)
 
 
+def _rows_at_once(model, parts, plan, size, validate, replicas, run_dir):
+    """The rows of a physical batch of a step that was rehearsed; None for a whole batch."""
+    rows = None if size == AUTO else size
+    rehearse(model, parts, plan, physical_batch_size=rows, validate=validate, replicas=replicas)
+    if size != AUTO:
+        return size
+    return automatic_rows(model, parts, plan, replicas=replicas, run_dir=run_dir)
+
+
 def _opened(run_dir, plan, settings, replicas):
     """The pair of the run's storage and its ledger, in a `RunDir` or in memory."""
-    if not replicas.is_chief:
+    if not replicas.workers.is_chief:
         return FollowsChief(), PrivacyLedger(plan, settings)
     if run_dir is None:
         return WithoutRunFolder(), PrivacyLedger(plan, settings)
@@ -497,7 +479,7 @@ def _warn_of_tensor_float_32():
             "TensorFloat-32 is switched off in this process: it would round the norms that "
             "clipping uses. For speed, use the policy mixed_float16 or mixed_bfloat16.",
             PrivacyWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

@@ -9,7 +9,7 @@ from tensorflow import keras
 
 from tfdpnorm.errors import PrivacyWarning
 from tfdpnorm.keras_compat.layers import keras_mask, with_keras_mask
-from tfdpnorm.keras_compat.training import loss_means
+from tfdpnorm.keras_compat.training import loss_means, update_compiled_metrics
 
 
 class Shown(NamedTuple):
@@ -80,13 +80,13 @@ def show_update(private, lot, outputs):
             lambda t: with_keras_mask(t, _both(keras_mask(t), of_weights)),
             shown.masked_predictions(),
         )
-        private.update_metrics_of(y, predictions, weight)
+        update_compiled_metrics(private, y, predictions, weight)
         return
 
     def update():
         rows = tf.where(is_real)[:, 0]  # once, where `tf.boolean_mask` would look for each tensor
         parts = tf.nest.map_structure(lambda t: tf.gather(t, rows), (y, shown, weight))
-        private.update_metrics_of(parts[0], parts[1].masked_predictions(), parts[2])
+        update_compiled_metrics(private, parts[0], parts[1].masked_predictions(), parts[2])
         return tf.constant(True)
 
     # An empty batch has no metrics: a function that returns a mean would return NaN.
@@ -156,32 +156,27 @@ class WarnsOfNonfinite(keras.callbacks.Callback):
     def __init__(self, private):
         super().__init__()
         self._private, self._has_looked = private, False
-        self._made = self._in_epoch = 0
 
     def on_epoch_begin(self, epoch, logs=None):
-        self._in_epoch = 0
+        self._before = self._private.ledger.updates
 
     def on_train_batch_end(self, batch, logs=None):
-        updates = self._private.ledger.updates - self._made
-        self._in_epoch += updates
-        self._made += updates
-        if not self._has_looked and self._in_epoch >= _FIRST_UPDATES:
+        if self._private.ledger.updates - self._before >= _FIRST_UPDATES:
             self._look(logs)
-
-    def on_train_begin(self, logs=None):
-        self._made = self._private.ledger.updates
 
     def on_epoch_end(self, epoch, logs=None):
-        if not self._has_looked:
-            self._look(logs)
+        self._look(logs)
 
     def _look(self, logs):
+        if self._has_looked:
+            return
         self._has_looked = True
-        expected = self._in_epoch * self._private.plan.expected_batch_size
+        made = self._private.ledger.updates - self._before
+        expected = made * self._private.plan.expected_batch_size
         if (logs or {}).get("nonfinite_gradients", 0) > _MANY * expected:
             warnings.warn(
                 "More than a quarter of the gradients of the first "
-                f"{self._in_epoch} update(s) were not finite. They count as zero: the updates "
+                f"{made} update(s) were not finite. They count as zero: the updates "
                 "learn less, or nothing. Stop, and look for NaN and infinity in inputs, targets "
                 "and weights, and for labels that the loss does not know. If there are none, "
                 "scale inputs and targets to about [-1, 1]: the range of float16 ends at 65,504. "

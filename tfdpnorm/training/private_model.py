@@ -16,7 +16,6 @@ from tfdpnorm.keras_compat.training import (
     BeginsWithinEpoch,
     is_validation_of_fit,
     shown_loss,
-    update_compiled_metrics,
 )
 from tfdpnorm.privacy import privacy_statement, statement_json
 from tfdpnorm.privacy.metadata import write_metadata
@@ -24,6 +23,7 @@ from tfdpnorm.privacy.slots import slots_of_plan
 from tfdpnorm.training.announced_updates import BatchesInUse, announced_in_ledger
 from tfdpnorm.training.callbacks.own_callbacks import OwnCallbacks
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
+from tfdpnorm.training.checks.advice import usual_gradient_norm, warn_of_ineffective
 from tfdpnorm.training.checks.callbacks import (
     check_callbacks,
     check_rate_is_settable,
@@ -31,7 +31,6 @@ from tfdpnorm.training.checks.callbacks import (
     validations_first,
 )
 from tfdpnorm.training.checks.data import NO_TARGETS, one_physical_batch
-from tfdpnorm.training.checks.effectiveness import warn_of_ineffective
 from tfdpnorm.training.checks.independence import IndependenceChecks
 from tfdpnorm.training.checks.metrics import (
     MetricsApart,
@@ -44,16 +43,14 @@ from tfdpnorm.training.checks.settings import (
     check_no_strategy,
     check_optimizer,
     check_replicas,
-    check_something_trains,
 )
-from tfdpnorm.training.epochs import epochs_to_train
 from tfdpnorm.training.errors import without_private_values
 from tfdpnorm.training.fit_data import (
     checked_batches,
+    epochs_to_train,
     is_sampled_by_this_library,
     prepared_lots,
 )
-from tfdpnorm.training.gradient_norms import usual_gradient_norm
 from tfdpnorm.training.losses import PerExampleLoss
 from tfdpnorm.training.metrics import UpdateMetrics, WarnsOfNonfinite, show_update
 from tfdpnorm.training.public_rows_model import PublicRowsModel
@@ -70,11 +67,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike
 
-    from tfdpnorm.data.shared_lots import SharedLots
     from tfdpnorm.noise.gaussian import GaussianNoise
     from tfdpnorm.privacy.ledger import PrivacyLedger
-    from tfdpnorm.training.public_rows import Streams
-    from tfdpnorm.training.replicas import Replicas
     from tfdpnorm.training.resume.resumption import Resumption, WithoutRunFolder
     from tfdpnorm.training.update import Update
 
@@ -97,6 +91,8 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         plan: The `tfdpnorm.privacy.PrivacyPlan`.
         ledger: The `tfdpnorm.privacy.PrivacyLedger`: the budget spent.
         session: The `Session`: the provenance of weights, optimizer and data.
+        streams: `tfdpnorm.training.public_rows.Streams` of the model.
+        replicas: `tfdpnorm.training.replicas.Replicas`: the devices that train it.
         task: The KerasHub task whose graph `model` is, or None.
         conversion: `tfdpnorm.convert.ConversionReport`, with `make_private(..., convert=...)`.
         suggestion: `tfdpnorm.training.Suggestion`, of a `make_private` without a plan, or None.
@@ -120,13 +116,11 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         model: keras.Model,
         *,
         ledger: PrivacyLedger,
-        streams: Streams,
         update: Update,
         noise: GaussianNoise,
         physical_batch_size: int | None,
         validate: bool,
         resumption: Resumption | WithoutRunFolder,
-        replicas: Replicas,
         task: keras.Model | None = None,
     ) -> None:
         # float32 for the wrapper itself: under mixed_float16 Keras would otherwise wrap the
@@ -136,22 +130,20 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         self.task, self._preprocessing = task, Preprocessing(task)
         self.ledger = ledger
         self.plan = ledger.plan
-        self.slots = slots_of_plan(self.plan, physical_batch_size, replicas.count)
+        self.streams, self.replicas = update.streams, update.replicas
+        self.slots = slots_of_plan(self.plan, physical_batch_size, self.replicas.count)
         # What audits run at: the size that trains, which may be a little smaller.
         self.physical_batch_size = None if physical_batch_size is None else self.slots.rows
         self.independence_checks = IndependenceChecks(self, update.engine, validate)
-        self._streams = streams
-        self._update = update
-        self._noise = noise
-        self._resumption = resumption
-        self._replicas = replicas
+        self._update, self._noise, self._resumption = update, noise, resumption
         # Names that dicts of losses, metrics and targets go by.
         self.output_names = getattr(model, "output_names", None)
         self._update_metrics = UpdateMetrics()
         self._per_example_loss = None
         self.optimizer_settings = None
         self._names_of_metrics = ()
-        self.session = Session(model, ledger, streams.compared_rows)
+        public_rows = None if self.streams.rows_are_generated else self.streams.public_batch
+        self.session = Session(model, ledger, public_rows)
         self.conversion = self.suggestion = None
         if not resumption.restores:
             self.session.provenance.begin()
@@ -196,7 +188,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
                 "entry in the ledger and the updates. Pass a number."
             )
         check_replicas(
-            self._replicas,
+            self.replicas,
             jit_compile=kwargs.get("jit_compile") is True,
             run_eagerly=kwargs.get("run_eagerly"),
         )
@@ -238,16 +230,12 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
     def _usual_gradient_norm(self, loss):
         if self._update.clipping.function != "abadi":  # Others do not shorten long gradients alone.
             return None
-        return usual_gradient_norm(self._streams, loss, self._per_example_loss)
+        return usual_gradient_norm(self.streams, loss, self._per_example_loss)
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         with changes_no_variable(self.model):
-            return self.forward(inputs, training)
-
-    def forward(self, inputs: Any, training: bool | None = None) -> Any:
-        """As a call, for checks that find changed variables themselves."""
-        statistics = self._streams.public_pass(training=training)
-        return self._streams.forward(inputs, statistics, training=bool(training))
+            statistics = self.streams.public_pass(training=training)
+            return self.streams.forward(inputs, statistics, training=bool(training))
 
     def train_step(self, data: Any) -> dict:
         self.session.batches.check_step()
@@ -285,10 +273,6 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
             logs = self.compute_metrics(x, y, predictions, sample_weight)
         training_only = {metric.name for metric in self._update_metrics.all}
         return {name: value for name, value in logs.items() if name not in training_only}
-
-    def update_metrics_of(self, y: Any, predictions: Any, sample_weight: Any) -> None:
-        """Updates the metrics of `compile` with examples of a batch; as `compute_metrics`."""
-        update_compiled_metrics(self, y, predictions, sample_weight)
 
     def make_train_function(self, force: bool = False) -> Callable:
         """As in Keras; every update goes through the ledger before its noise is drawn."""
@@ -347,18 +331,18 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
                 does not fit the data or is part of it, or an argument has no meaning for
                 Poisson-sampled batches, or for a callback that acts on private numbers.
         """
-        check_no_strategy(self.model)
-        self.session.batches.check_free()
-        self._check_ready_for_training()
-        self.session.check_variables()
+        # 1. The model may train, and 2. so may the data, with these callbacks. 3. The weights are
+        # those of the run. 4. All processes begin alike. 5. Batches and 6. epochs are laid out.
+        # 7. Keras trains, and what it leaves is of the run.
+        self._check_may_fit()
         was_built = self.model.built
         loaded_early = not was_built and has_deferred_weights(self.model)
         kwargs |= {} if batch_size is None else {"batch_size": batch_size}
         kwargs |= {} if person is None else {"person": person}
         x, y, kwargs = self._preprocessing.of_fit(x, y, kwargs)
         with without_private_values():  # Sources are read already, to compare their rows.
-            batches = checked_batches(self, self._streams, self._update.views, x, y, kwargs)
-            check_something_trains(self.session.check_variables())
+            batches = checked_batches(self, self.streams, self._update.views, x, y, kwargs)
+            self.session.check_variables(some=True)
             callbacks = self._entered(batches, callbacks, validation_is_public, kwargs)
         if batches is None or not is_sampled_by_this_library(batches):
             self.session.void(BatchesInUse.UNKNOWN)
@@ -367,36 +351,26 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
                 self.session.provenance.begin(loaded_early=loaded_early)
                 self.session.provenance.note()
             self.session.provenance.check()
-        self._replicas.begin(self, batches, self._resumption)
+        self.replicas.workers.begin(self, batches, self._resumption)
         saving = self._resumption.callbacks(self, callbacks)
         if batches is not None:
             kwargs["shuffle"] = False  # They are sampled; Keras 3 warns that it does not shuffle.
             x, y = prepared_lots(self, batches, self._noise, self._per_example_loss), None
         elif isinstance(x, tf.data.Dataset):
             kwargs.setdefault("shuffle", False)  # or Keras 3 warns that it ignores its own default
-        epochs_left = epochs_to_train(
+        first_step, kwargs = epochs_to_train(
             self.ledger,
             self._resumption.start_within_epoch,
-            epochs=epochs,
-            steps_per_epoch=steps_per_epoch,
-            initial_epoch=kwargs.pop("initial_epoch", None),
+            {**kwargs, "epochs": epochs, "steps_per_epoch": steps_per_epoch},
             sampled_here=batches is not None,
         )
-        self.begin_within_epoch(epochs_left.first_step)
+        self.begin_within_epoch(first_step)
         stop = keras.callbacks.LambdaCallback(on_train_batch_end=self._stop_when_spent)
         own = OwnCallbacks(self, callbacks)
         try:
-            with self._replicas.awaited(), self.session.training(self._resumption.path):
-                history = super().fit(
-                    x,
-                    y,
-                    epochs=epochs_left.epochs,
-                    steps_per_epoch=epochs_left.steps_per_epoch,
-                    initial_epoch=epochs_left.initial_epoch,
-                    verbose=verbose,
-                    callbacks=[stop, WarnsOfNonfinite(self), *own.watched, *saving],
-                    **kwargs,
-                )
+            with self.replicas.workers.awaited(), self.session.training(self._resumption.path):
+                callbacks = [stop, WarnsOfNonfinite(self), *own.watched, *saving]
+                history = super().fit(x, y, verbose=verbose, callbacks=callbacks, **kwargs)
             own.check()
         finally:
             self.session.leave(self.optimizer)
@@ -421,7 +395,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
     def train_on_batch(self, *args: Any, **kwargs: Any) -> Any:
         """As in Keras: one update on given rows, which invalidates the guarantee: no sampling."""
         self._check_ready_for_training()
-        self._replicas.check_fit(None, ())
+        self.replicas.workers.check_fit(None, ())
         self.check_weights()
         before = int(self.update_count)
         try:
@@ -545,10 +519,9 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
 
         `fit` does it at its end. Call it after `train_on_batch`, before using `model` by itself.
         """
-        if self._streams.mode == "none":
+        if self.streams.mode == "none":
             return
-        statistics = PublicRowsModel.public_statistics(self.model, self._streams.public_batch)
-        statistics.store()
+        self.streams.recorded(self.streams.public_batch, training=False).store()
 
     def restore_run(self, callbacks: Sequence[keras.callbacks.Callback] = ()) -> bool:
         """Restores the last checkpoint of `run_dir`; `fit` does it by itself.
@@ -580,10 +553,10 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         `PublicRowsModel` that holds them.
         """
         self.refresh_public_statistics()
-        if self._streams.mode in ("example", "lot"):
-            served = PublicRowsModel(self.model, self._streams.public_batch)
+        if self.streams.mode in ("example", "lot"):
+            served = PublicRowsModel(self.model, self.streams.public_batch)
             # Called once, Keras knows the shape of its input and can save it.
-            served(tf.nest.map_structure(lambda t: t[:1], self._streams.public_batch))
+            served(tf.nest.map_structure(lambda t: t[:1], self.streams.public_batch))
             return served
         return self.model if self.task is None or self.conversion is not None else self.task
 
@@ -591,11 +564,6 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
     def update_count(self) -> tf.Variable:
         """Variable, int64: the number of the next update's noise; see `GaussianNoise`."""
         return self._noise.update_count
-
-    @property
-    def shared_lots(self) -> SharedLots | None:
-        """`tfdpnorm.data.shared_lots.SharedLots` of the `fit` that runs; None in one process."""
-        return self._replicas.lots
 
     @property
     def engine(self) -> str:
@@ -610,19 +578,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
     @property
     def statistics(self) -> str:
         """The statistics modes of the model's public-batch layers, or "none"."""
-        return self._streams.statistics
-
-    @property
-    def streams(self) -> Streams:
-        """The `tfdpnorm.training.public_rows.Streams` of the model."""
-        return self._streams
-
-    def check_measured(self, validation: PrivateValidation) -> None:
-        """Checks a `PrivateValidation` that is asked outside of `fit`, now and in each `fit`.
-
-        Raises ValueError if its rows are those of a `fit`, or of the public batch.
-        """
-        self.session.rows.add_validation(validation)
+        return self.streams.statistics
 
     def rows_to_predict_at_once(self, x: Any, batch_size: int) -> int:
         """Returns how many rows `predict` may run together so that none changes another's answer.
@@ -642,7 +598,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
     def _entered(self, batches, callbacks, validation_is_public, arguments):
         """Returns the callbacks of `fit`, checked, and compares its data with earlier ones."""
         callbacks = validations_first(callbacks)
-        self._replicas.check_fit(batches, callbacks)
+        self.replicas.workers.check_fit(batches, callbacks)
         if any(saves_whole_models(callback) for callback in callbacks):
             check_made_by_configs(self.model, "saved by a ModelCheckpoint")
         check_rate_is_settable(callbacks, self.optimizer)
@@ -658,6 +614,13 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
             names_of_metrics=self._names_of_metrics,
         )
         return callbacks
+
+    def _check_may_fit(self):
+        check_no_strategy(self.model)
+        if self.session.batches.is_training:  # in a callback or in another thread
+            raise ValueError("fit() is already running. Wait until it returns.")
+        self._check_ready_for_training()
+        self.session.check_variables()
 
     def _check_ready_for_training(self):
         self.session.check_ready(

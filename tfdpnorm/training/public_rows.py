@@ -273,11 +273,6 @@ class Streams:
             self.public_batch = tf.nest.map_structure(tf.convert_to_tensor, public.rows)
 
     @property
-    def compared_rows(self):
-        """The public rows that must not be private ones; None without any, and if generated."""
-        return None if self.rows_are_generated else self.public_batch
-
-    @property
     def rows_mix(self):
         """Whether a row's gradient depends on the other private rows through the Jacobian."""
         return self.mode == "lot" and self.full_gradient
@@ -336,13 +331,13 @@ class Streams:
         """Runs the public rows alone; returns their `PublicStatistics`, or None if not needed."""
         if self.mode != "public":
             return None
-        return self._recorded(self.public_batch, training)
+        return self.recorded(self.public_batch, training)
 
     def lot_pass(self, x, mask):
         """Statistics of all rows in mode "lot" with stopped gradient; else None. NOT private."""
         if self.mode != "lot" or self.full_gradient:
             return None
-        return self._recorded(self._with_public_rows(x), True, self._row_weights(mask))
+        return self.recorded(self._with_public_rows(x), True, self._row_weights(mask))
 
     def forward(self, x, statistics, training, mask=None):
         """Predictions for private rows x, a structure of [rows, ...]; also [rows, ...].
@@ -360,7 +355,8 @@ class Streams:
             return self._joint(x, training, self._row_weights(mask))
         return self._each_with_public_rows(x, training)
 
-    def _recorded(self, rows, training, row_weights=None):
+    def recorded(self, rows, training, row_weights=None):
+        """Returns the `PublicStatistics` of rows that are run together."""
         statistics = PublicStatistics()
         with record_pass(statistics, row_weights):
             called_with_public_moments(self.model, rows, training)

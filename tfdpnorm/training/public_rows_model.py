@@ -5,8 +5,6 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.variables import raw
-from tfdpnorm.layers import PublicStatistics, record_pass
-from tfdpnorm.layers.public_batch_normalization import called_with_public_moments
 from tfdpnorm.training.public_rows import PublicBatch, Streams
 
 
@@ -41,14 +39,6 @@ class PublicRowsModel(keras.Model):
             trainable=False,
         )
         self.public_batch.assign(public_batch)
-
-    @staticmethod
-    def public_statistics(model, public_batch):
-        """Returns the `PublicStatistics` of `model` for inference."""
-        statistics = PublicStatistics()
-        with record_pass(statistics):
-            called_with_public_moments(model, public_batch, training=False)
-        return statistics
 
     def call(self, inputs, training=None):
         del training  # trained as part of a PrivateModel only

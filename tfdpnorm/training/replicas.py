@@ -5,8 +5,6 @@ several (`tfdpnorm.training.workers`), and their sums are added up before the no
 know of it, and the model has one copy in each process.
 """
 
-import contextlib
-
 import tensorflow as tf
 
 from tfdpnorm.data.shared_lots import share
@@ -21,7 +19,7 @@ from tfdpnorm.keras_compat.distribution import (
     threads_between_operations,
     value_of,
 )
-from tfdpnorm.training.workers import Workers, check_fit_of_workers
+from tfdpnorm.training.workers import OneProcess, Workers
 
 _JUMP = 2**40  # of the numbers of a random state, from device to device
 
@@ -54,21 +52,10 @@ class OneDevice:
 
     Attributes:
         count: The number of devices, in all processes.
-        workers: `Workers`; None for one process.
+        workers: `Workers` of several processes, or `OneProcess`.
     """
 
-    count = 1
-    workers = None
-
-    @property
-    def is_chief(self):
-        """Whether this process keeps the ledger: the only one, or the first."""
-        return self.workers is None or self.workers.is_chief
-
-    @property
-    def lots(self):
-        """`tfdpnorm.data.shared_lots.SharedLots` of the `fit` that runs; None for one process."""
-        return self.workers and self.workers.lots
+    count, workers = 1, OneProcess()
 
     def of_shares(self, add_up, function, lot):
         """Returns a list of `add_up(function, share)` for the share of each device.
@@ -83,25 +70,6 @@ class OneDevice:
         (only,) = sums
         return only
 
-    def noise_for_all(self, noise):
-        """Returns what draws an update's noise once for all processes, like a `GaussianNoise`."""
-        return noise if self.workers is None else self.workers.noise_of_chief(noise)
-
-    def check_fit(self, batches, callbacks):
-        """Rejects a `fit` that cannot be made on these devices; see `check_fit_of_workers`."""
-        if self.workers is not None:
-            check_fit_of_workers(batches, callbacks)
-
-    def begin(self, private, batches, resumption):
-        """Begins a `fit`; see `Workers.begin`. Nothing is to be done in one process."""
-        if self.workers is not None:
-            with self.workers.awaited():
-                self.workers.begin(private, batches, resumption)
-
-    def awaited(self):
-        """Context in which other processes may end; see `Workers.awaited`."""
-        return contextlib.nullcontext() if self.workers is None else self.workers.awaited()
-
 
 class Replicas(OneDevice):
     """The devices of a process, at least one, of which the first has the total; other processes.
@@ -115,8 +83,8 @@ class Replicas(OneDevice):
     def __init__(self, devices, workers=None):
         self._devices = tuple(devices)
         self._copies = {}  # (handle, variable), by the id of the handle and the device
-        self.workers = workers
-        self.count = len(self._devices) * (1 if workers is None else workers.count)
+        self.workers = workers or OneProcess()
+        self.count = len(self._devices) * self.workers.count
 
     def of_shares(self, add_up, function, lot):
         """As `OneDevice`. A function that is not traced, as in an eager step, has one device."""
@@ -136,7 +104,7 @@ class Replicas(OneDevice):
         """As `OneDevice`; on the first device, and then over all processes, in float64."""
         with tf.device(self._devices[0]):
             total = [tf.add_n(list(parts)) for parts in zip(*sums, strict=True)]
-        return total if self.workers is None else self.workers.summed(total, tf.float64)
+        return self.workers.summed(total, tf.float64)
 
     def _variables_on(self, number, function):
         """Function from the handle of a variable to that of the one which a device uses."""

@@ -6,11 +6,11 @@ import warnings
 
 from tfdpnorm.errors import PrivacyWarning, level_of_caller
 from tfdpnorm.keras_compat.graphs import as_written, without_op_callbacks
+from tfdpnorm.keras_compat.variables import trainable_variables
+from tfdpnorm.privacy import BudgetExhaustedError
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.training.announced_updates import BatchesInUse
-from tfdpnorm.training.checks.models import check_ready
-from tfdpnorm.training.checks.settings import check_same_variables, variable_names
 from tfdpnorm.training.errors import without_private_values
 from tfdpnorm.training.provenance import Provenance
 from tfdpnorm.training.validation_data import RowsOfRun
@@ -48,24 +48,55 @@ class Session:
     def check_ready(self, optimizer, *, made, is_compiled):
         """Rejects training that could not be accounted for, or that the plan has no room for.
 
-        `made` is the number of updates that were made. Raises as
-        `tfdpnorm.training.checks.models.check_ready`, and ValueError for an optimizer that
-        something else has used.
+        `made` is the number of updates that were made. Raises RuntimeError in another process than
+        that of `make_private`, and before `compile`; BudgetExhaustedError if no planned update is
+        left; ValueError for an optimizer that something else has used.
         """
-        check_ready(self._ledger, process=self._process, is_compiled=is_compiled)
+        if os.getpid() != self._process:
+            raise RuntimeError(
+                "This process is a fork of the one that called make_private(): both would draw the "
+                "same noise, and each would record only its own updates. Call make_private() in "
+                "the process that trains."
+            )
+        ledger, state = self._ledger, self._ledger.state
+        if state.remaining_updates < 1:
+            ended = "the run was ended, with " if state.is_finished else ""
+            lost = f", {state.lost_updates} of them lost by crashes" if state.lost_updates else ""
+            raise BudgetExhaustedError(
+                f"No updates are left: {ended}{ledger.updates} spent of {ledger.plan.steps} "
+                f"planned{lost}. Evaluate or save the model; the cost of a new plan on the same "
+                "data adds to the epsilon of this run."
+            )
+        if not is_compiled:
+            raise RuntimeError(
+                "The model is not compiled. Call compile(optimizer=..., loss=...) of the private "
+                "model before fit(); that of the model inside is not used."
+            )
         self.check_counted(made)
         self.provenance.check_optimizer(optimizer)
 
-    def check_variables(self):
-        """Returns the `variable_names` that `fit` trains; None if the model is not built.
+    def check_variables(self, *, some=False):
+        """Raises ValueError, with their names, if variables were frozen or thawed since `compile`.
 
-        Raises ValueError, with their names, if some were frozen or thawed since `compile`.
+        And if there are none, where there have to be `some`: an update would release only noise.
         """
         present = self._present_variables()
-        check_same_variables(self._variables, present)
+        if None not in (self._variables, present):
+            both = dict.fromkeys((*self._variables, *present))
+            changed = [v[1] for v in both if not (v in self._variables and v in present)]
+            if changed:
+                raise ValueError(
+                    "The set of trainable variables changed after compile(): "
+                    f"{', '.join(map(repr, changed[:5]))}. Call compile() of the private model "
+                    "again."
+                )
         if self._variables is None:  # Only now it is built.
             self._variables = present
-        return self._variables
+        if some and self._variables == ():
+            raise ValueError(
+                "The model has no trainable variables. Set trainable=True on the layers to train, "
+                "and call compile() of the private model again."
+            )
 
     @contextlib.contextmanager
     def training(self, path):
@@ -122,7 +153,10 @@ class Session:
             self._ledger.record(reason)
 
     def _present_variables(self):
-        return variable_names(self._model) if self._model.built else None
+        """Pairs (id, name), or None for a model that is not built."""
+        if not self._model.built:
+            return None
+        return tuple((id(v), v.name) for v in trainable_variables(self._model))
 
 
 def _spent(ledger, path):

@@ -34,7 +34,6 @@ from tfdpnorm.layers.weight_noise import NORMALIZATIONS
 
 if TYPE_CHECKING:
     from tfdpnorm.privacy.plan import PrivacyPlan
-    from tfdpnorm.training.private_model import PrivateModel
 
 
 MOMENTUM = 0.9
@@ -78,7 +77,7 @@ def suggested_rate(model: keras.Model, plan: PrivacyPlan, optimizer: str = "sgd"
     return moved / (_RMS * math.sqrt(plan.steps * numbers))
 
 
-def suggested_optimizer(private: PrivateModel, name: str = "sgd") -> keras.optimizers.Optimizer:
+def suggested_optimizer(private: keras.Model, name: str = "sgd") -> keras.optimizers.Optimizer:
     """Makes an optimizer with the rate that suits the plan and the model.
 
     Args:

@@ -89,29 +89,21 @@ class Update:
     """Makes the updates of a model that is trained privately.
 
     Args:
-        engine: `tfdpnorm.training.engine_choice.EngineInUse`.
-        clipping: `tfdpnorm.gradients.Clipping`, of no variables yet.
+        parts: What has `streams` (`tfdpnorm.training.public_rows.Streams`), `views`, `engine` (an
+            `EngineInUse`) and `clipping` (of no variables yet).
         sum_rounding: What rounding can add to the sensitivity, relative to it (see
             `tfdpnorm.gradients.contributions.row_sums`).
         replicas: `tfdpnorm.training.replicas.Replicas`, that the physical batches are shared among;
             None for one device.
     """
 
-    def __init__(
-        self, model, streams, views, plan, *, engine, clipping, sum_rounding, replicas=None
-    ):
-        self.engine = engine
-        self.clipping = clipping
-        self._sum_rounding = sum_rounding
-        self._model = model
-        self._streams = streams
-        self.views = views
-        self._plan = plan
-        self._replicas = replicas or OneDevice()
+    def __init__(self, model, parts, plan, sum_rounding=0.0, replicas=None):
+        self.streams, self.views = parts.streams, parts.views
+        self.engine, self.clipping = parts.engine, parts.clipping
+        self.replicas = replicas or OneDevice()
+        self._model, self._plan, self._sum_rounding = model, plan, sum_rounding
         self._noised_statistics = NoisedStatistics(model, plan)
-        self._loss = None
-        self._optimizer = None
-        self._physical = None
+        self._loss = self._optimizer = self._physical = None
 
     def compile(self, optimizer, loss, judge):
         """Sets the optimizer, the loss and the hook of the verification, see `PhysicalBatches`.
@@ -145,15 +137,15 @@ class Update:
     def clipped(self, lot):
         """Returns the `ClippedBatch` of a `Lot` of [K, P, ...]. **Not private yet.**"""
         trained = trainable_variables(self._model)
-        measured = [*trained, *self._streams.tap_variables()]
+        measured = [*trained, *self.streams.tap_variables()]
         clipping = self.clipping.of_variables(
             layers=layer_numbers(self._model, measured),
-            weights=self._streams.clip_weights(measured),
+            weights=self.streams.clip_weights(measured),
         )
         before = operation_count()
         with tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(trained)
-            statistics = self._streams.public_pass(training=True)
+            statistics = self.streams.public_pass(training=True)
         public = tensors_since(before)
         unreached = []
 
@@ -161,18 +153,18 @@ class Update:
             return self._physical_sum(lot, public, statistics, measured, clipping, unreached)
 
         physical_sum = self.engine.summed(summed_by_engine, lot.mask.shape[1])
-        total = sum_over_batch(physical_sum, lot, self._replicas)
+        total = sum_over_batch(physical_sum, lot, self.replicas)
 
         def row_moments(x, y, sample_weight, mask):
             del y
             rows = self.views.as_rows(self.views(x))
-            run = lambda: self._streams.forward(rows, statistics, training=True)  # noqa: E731
+            run = lambda: self.streams.forward(rows, statistics, training=True)  # noqa: E731
             return self._noised_statistics.row_moments(run, sample_weight, mask, self.views)
 
         if self._noised_statistics.layers:
             row_moments = self._physical.of_rows(row_moments, lot, public)
         sums, measured, weights = self._noised_statistics.joined(
-            total.gradients, measured, clipping.weights, lot, row_moments, self._replicas
+            total.gradients, measured, clipping.weights, lot, row_moments, self.replicas
         )
         sensitivity = clipping.sensitivity * (1 + self._sum_rounding)
         return ClippedBatch(
@@ -185,10 +177,10 @@ class Update:
             clipped,
             trainable_variables(self._model),
             plan=self._plan,
-            noise=self._replicas.noise_for_all(noise),
+            noise=self.replicas.workers.noise_of_chief(noise),
             update=update,
-            pulls_back=self._streams.pulls_back,
-            shrinks=self._streams.shrinks,
+            pulls_back=self.streams.pulls_back,
+            shrinks=self.streams.shrinks,
             noised_statistics=self._noised_statistics,
         )
 
@@ -223,16 +215,16 @@ class Update:
         )
 
     def _engine_sum(self):
-        rows_mix, count = self._streams.rows_mix, self.views.rows_per_example
+        rows_mix, count = self.streams.rows_mix, self.views.rows_per_example
         return self.engine.now.bind(self._model, self._optimizer, rows_mix, count)
 
     def _loss_fn(self, x, mask, statistics):
         """The engine's loss_fn for a physical batch."""
         # In mode "lot" the rows of each physical batch share their statistics.
-        used = statistics or self._streams.lot_pass(x, mask)
+        used = statistics or self.streams.lot_pass(x, mask)
 
         def loss_fn(x, y, sample_weight):
-            predictions = self._streams.forward(
+            predictions = self.streams.forward(
                 self.views.as_rows(x), used, training=True, mask=mask
             )
             check_no_added_losses(self._model)

@@ -46,18 +46,41 @@ class WorkerLostError(RuntimeError):
     """Another process of the run has ended, or cannot be reached."""
 
 
-class Workers:
-    """The processes, at least two, of a `MultiWorkerMirroredStrategy` and its `Cluster`.
+class OneProcess:
+    """What several processes do together, for one: it exchanges nothing.
 
     Attributes:
         is_chief: Whether this is the one that keeps the ledger and draws the noise.
-        lots: `SharedLots` of the `fit` that runs, or None.
+        lots: `SharedLots` of the `fit` that runs; None for one process.
     """
+
+    count, is_chief, lots = 1, True, None
+
+    def summed(self, tensors, dtype=None):
+        """Returns the tensors."""
+        return tensors
+
+    def noise_of_chief(self, noise):
+        """Returns what draws the noise, like a `GaussianNoise`."""
+        return noise
+
+    def check_fit(self, batches, callbacks):
+        """Rejects a `fit` that cannot be made; `batches` are None for data not sampled here."""
+
+    def begin(self, private, batches, resumption):
+        """Begins a `fit`."""
+
+    def awaited(self):
+        """Context in which other processes may end."""
+        return contextlib.nullcontext()
+
+
+class Workers(OneProcess):
+    """The processes, at least two, of a `MultiWorkerMirroredStrategy` and its `Cluster`."""
 
     def __init__(self, strategy, cluster):
         self._strategy, self._index = strategy, cluster.index
         self.count, self.is_chief = cluster.count, cluster.index == 0
-        self.lots = None
         self._last = None, None  # graph and tensor
         self._summed = tf.function(lambda vector: summed_over_processes(strategy, vector))
 
@@ -101,6 +124,20 @@ class Workers:
         """Returns what makes the chief's noise in all processes; see `GaussianNoise`."""
         return _NoiseOfChief(noise, self)
 
+    def check_fit(self, batches, callbacks):
+        """Rejects a `fit` that several processes cannot make together."""
+        if batches is None:
+            raise PrivacyError(
+                "fit() in several processes needs arrays or tfdpnorm.data.poisson_batches(...): "
+                "for other data, it is unknown which examples a process has. Pass one of these."
+            )
+        if any(isinstance(callback, PrivateValidation) for callback in callbacks):
+            raise PrivacyError(
+                "PrivateValidation is not supported in several processes: each process would make "
+                "its own queries, and their costs add up. Validate on public data, or train in one "
+                "process."
+            )
+
     def begin(self, private, batches, resumption):
         """Begins a `fit`: compares what the processes train, and gives all of them the same state.
 
@@ -108,6 +145,10 @@ class Workers:
         `WithoutRunFolder` of the chief, and a `FollowsChief` of the others. Raises ValueError if
         the processes differ in plan, model, optimizer or data.
         """
+        with self.awaited():
+            self._begin(private, batches, resumption)
+
+    def _begin(self, private, batches, resumption):
         self._check_equal(private, batches)
         key = secrets.token_bytes(_KEY_BYTES) if self.is_chief else bytes(_KEY_BYTES)
         (key,) = self.from_chief([tf.constant(list(key), tf.int64)])
@@ -199,23 +240,6 @@ class _NoiseOfChief:
         if self._workers.is_chief:
             sums = self._noise.noised(sums, stddev, update)
         return self._workers.from_chief(sums)
-
-
-def check_fit_of_workers(batches, callbacks):
-    """Rejects a `fit` that several processes cannot make together.
-
-    `batches` are `PoissonBatches`, or None for other data.
-    """
-    if batches is None:
-        raise PrivacyError(
-            "fit() in several processes needs arrays or tfdpnorm.data.poisson_batches(...): for "
-            "other data, it is unknown which examples a process has. Pass one of these."
-        )
-    if any(isinstance(callback, PrivateValidation) for callback in callbacks):
-        raise PrivacyError(
-            "PrivateValidation is not supported in several processes: each process would make its "
-            "own queries, and their costs add up. Validate on public data, or train in one process."
-        )
 
 
 def _reason(error):

@@ -91,9 +91,8 @@ def test_rejected_training(data, private, cross_entropy):
     assert model.ledger.updates == 0
 
 
-def test_rejected_models(data, private, cross_entropy):
-    model = private(network("learnt"))
-    model.compile("sgd", cross_entropy)
+def test_rejected_models(compiled, data, cross_entropy):
+    model = compiled(network("learnt"))
     with pytest.raises(ValueError, match="takes public noise"):
         model.fit(*data, verbose=0, callbacks=[PrivacyNoiseAsDropout()])
     plain = network()

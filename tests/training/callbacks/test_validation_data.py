@@ -47,12 +47,11 @@ FORMS = {
 
 
 @pytest.fixture
-def trained(build, private, cross_entropy):
+def trained(compiled, build):
     """Returns a function that compiles a private model."""
 
     def make(model=None, **settings):
-        made = private(model or build(), **settings)
-        made.compile("sgd", cross_entropy)
+        made = compiled(model or build(), **settings)
         return made
 
     return make

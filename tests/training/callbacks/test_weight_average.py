@@ -51,14 +51,15 @@ def test_an_execution_of_several_updates_counts_as_many(build, private, data, cr
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_an_average_of_another_model_is_not_taken_for_the_runs(build, private, data, cross_entropy):
+def test_an_average_of_another_model_is_not_taken_for_the_runs(
+    compiled, build, data, cross_entropy
+):
     model, average = build(), WeightAverage(0.5)
     begun = model.get_weights()
     model.compile("sgd", cross_entropy)
     model.fit(*data, verbose=0, callbacks=[average])
     model.set_weights(begun)
-    trained = private(model, steps=6)
-    trained.compile("sgd", cross_entropy)
+    trained = compiled(model, steps=6)
     with pytest.raises(ValueError, match="holds an average of another model"):
         trained.fit(*data, verbose=0, callbacks=[average])
 

@@ -229,10 +229,9 @@ class TestOrder:
             check(listed)
 
 
-def test_rejected_calls_of_fit_leave_the_ledger_unchanged(build, private, data, cross_entropy):
+def test_rejected_calls_of_fit_leave_the_ledger_unchanged(compiled, build, data):
     """Also where lots that nobody sampled would have voided the guarantee."""
-    trained = private(build())
-    trained.compile("sgd", cross_entropy)
+    trained = compiled(build())
     lots = tf.data.Dataset.from_tensor_slices(data).batch(10)
     stops = EarlyStopping("accuracy")
     for x, more in (

@@ -26,11 +26,10 @@ def numbers_checked():
     tf.debugging.disable_check_numerics()
 
 
-def test_checks_of_numbers_stop_no_training(numbers_checked, private, data, cross_entropy):
+def test_checks_of_numbers_stop_no_training(compiled, numbers_checked, data):
     x, y = data
     x = np.where(np.arange(len(x))[:, None] == 3, np.float32(3e38), x)  # twice that is infinite
-    trained = private(network())
-    trained.compile("sgd", cross_entropy)
+    trained = compiled(network())
     with pytest.warns(UserWarning, match="enable_check_numerics.* are off while fit"):
         trained.fit(x, y, verbose=0)
     assert trained.ledger.updates == 8 and trained.ledger.guarantee_holds
@@ -39,10 +38,9 @@ def test_checks_of_numbers_stop_no_training(numbers_checked, private, data, cros
         tf.math.log(tf.constant(-1.0))
 
 
-def test_rows_are_not_written_down(private, data, cross_entropy, tmp_path):
+def test_rows_are_not_written_down(compiled, data, tmp_path):
     x, y = data
-    trained = private(network())
-    trained.compile("sgd", cross_entropy)
+    trained = compiled(network())
     writer = tf.debugging.experimental.enable_dump_debug_info(
         str(tmp_path), tensor_debug_mode="FULL_TENSOR", circular_buffer_size=-1
     )

@@ -7,7 +7,6 @@ from tensorflow import keras
 
 from tests.each import each
 from tests.private_of import private_of
-from tfdpnorm import PrivacyError
 
 layers = keras.layers
 X = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
@@ -65,19 +64,3 @@ def test_a_loss_over_pairs_is_not_told_to_have_other_targets(same_shape, engine)
     assert_one_line(caught.value, "Expected a loss")
     assert ("The loss itself mixes rows" in str(caught.value)) == same_shape
     assert ("the shape of the model's outputs" in str(caught.value)) != same_shape
-
-
-def test_rows_of_ids_that_meet_are_still_seen():
-    class Meeting(layers.Layer):
-        def __init__(self):
-            super().__init__()
-            self.words, self.places = layers.Embedding(9, 4), layers.Embedding(5, 4)
-
-        def call(self, x):
-            words = self.words(x)
-            return words + self.places(tf.range(5)) + tf.reduce_mean(words, 0)
-
-    with pytest.raises(PrivacyError):
-        private = made(Meeting(), layers.GlobalAveragePooling1D(), layers.Dense(1))
-        private.compile("sgd", "mse")
-        private.fit(np.ones((40, 5), int), X[:, :1], epochs=1, verbose=0)

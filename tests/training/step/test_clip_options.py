@@ -15,16 +15,15 @@ CLIP = 0.5
     [("book_keeping", "per_layer", "automatic"), ("per_example", "per_layer", "abadi")],
 )
 def test_equals_the_definition(
-    engine, clipping, function, build, private, step_sum, one_lot, data, cross_entropy
+    compiled, engine, clipping, function, build, step_sum, one_lot, data, cross_entropy
 ):
     model = build(norm="layer")
     x, y = data[0][:9].copy(), data[1][:9]
     x[3] *= 30.0
     x[4] *= 1e-3
-    trained = private(
+    trained = compiled(
         model, engine=engine, clipping=clipping, clip_function=function, l2_norm_clip=CLIP
     )
-    trained.compile("sgd", cross_entropy)
     lot = one_lot(x, y, rows=4)
     expected = looped_sum(
         model,
@@ -37,11 +36,8 @@ def test_equals_the_definition(
     np.testing.assert_allclose(step_sum(trained)(lot), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_one_row_moves_the_sum_by_at_most_the_clip(
-    build, private, step_sum, one_lot, data, cross_entropy
-):
-    trained = private(build(), clip_function="automatic", l2_norm_clip=CLIP)
-    trained.compile("sgd", cross_entropy)
+def test_one_row_moves_the_sum_by_at_most_the_clip(compiled, build, step_sum, one_lot, data):
+    trained = compiled(build(), clip_function="automatic", l2_norm_clip=CLIP)
     run = step_sum(trained)
     x, y = data[0][:8], data[1][:8]
     without = run(one_lot(x[1:], y[1:], padding=1))

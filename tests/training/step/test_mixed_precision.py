@@ -35,7 +35,7 @@ def rows_for(model, count=6):
 
 @pytest.mark.quick_cases("mlp")
 @pytest.mark.parametrize("name", BUILDERS)
-def test_agrees_with_float32(name, private, step_sum, one_lot, cross_entropy):
+def test_agrees_with_float32(compiled, name, step_sum, one_lot):
     """As near as an ordinary backward pass for each example comes, in the same precision."""
     policy = "mixed_float16"
     sums = {}
@@ -49,10 +49,9 @@ def test_agrees_with_float32(name, private, step_sum, one_lot, cross_entropy):
         public = rows_for(model, 9)[0][6:] if "public" in name else None
         # 16: with the default of 1024 the ordinary backward pass, which adds up positions in half
         # precision, overflows.
-        trained = private(
+        trained = compiled(
             model, engine=engine, public_batch=public, l2_norm_clip=0.1, loss_scale=16.0
         )
-        trained.compile("sgd", cross_entropy)
         run = step_sum(trained)
         sums[each, engine] = run(one_lot(x, y, padding=1))
         assert run.nonfinite == 0
@@ -80,10 +79,9 @@ def test_a_row_that_overflows_float16_counts_as_zero(private, step_sum, one_lot,
     assert run.nonfinite == 1
 
 
-def test_weights_and_noise_are_float32(private, data, cross_entropy):
+def test_weights_and_noise_are_float32(compiled, data):
     model = under("mixed_float16", lambda: models.build("mlp", input_shape=(5,), num_classes=3))
-    trained = private(model)
-    trained.compile("sgd", cross_entropy)
+    trained = compiled(model)
     before = model.get_weights()
     trained.fit(*data, epochs=1, steps_per_epoch=1, verbose=0)
     assert {v.dtype for v in trainable_variables(model)} == {tf.float32}

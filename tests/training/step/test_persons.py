@@ -223,9 +223,8 @@ class TestRefusals:
             trained.train_on_batch(*rows[:2])
         assert trained.ledger.updates == 0
 
-    def test_persons_for_a_plan_of_rows(self, build, private, rows, cross_entropy):
-        one = private(build(norm="layer"))
-        one.compile("sgd", cross_entropy)
+    def test_persons_for_a_plan_of_rows(self, compiled, build, rows):
+        one = compiled(build(norm="layer"))
         with pytest.raises(ValueError, match="the plan protects rows"):
             one.fit(rows[0][:40], rows[1][:40], person=rows[2][:40], verbose=0)
 
@@ -246,9 +245,8 @@ class TestRefusals:
         with pytest.raises(ValueError, match="single rows"):
             trained.ledger.record(query)
 
-    def test_phases_of_another_unit(self, private, build, data, cross_entropy):
-        one = private(build())
-        one.compile("sgd", cross_entropy)
+    def test_phases_of_another_unit(self, compiled, build, data):
+        one = compiled(build())
         one.fit(*data, verbose=0)
         settings = {
             "num_examples": 40,

@@ -1,6 +1,7 @@
 """What an update releases, by its definition: noise first, and all else is made of what it gave."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 from tensorflow import keras
 
@@ -12,48 +13,61 @@ from tfdpnorm.training.noised_statistics import NoisedStatistics
 from tfdpnorm.training.public_rows import PublicBatch, Streams
 from tfdpnorm.training.update import ClippedBatch, private_gradients
 
-UPDATE = 4
-PLAN = make_plan(
-    num_examples=40,
-    expected_batch_size=10,
-    steps=9,
-    l2_norm_clip=3.0,  # not 1, where C, C^2 and min(C, 1) are the same
-    noise_multiplier=2.0,
-    delta=1e-3,
-)
+UPDATE, WEIGHT = 4, 8.0
+CLIP = 3.0  # not 1, where C, C^2 and min(C, 1) are the same
 
 
-def test_noise_comes_before_the_pull_back_and_the_denominator(public):
-    model = keras.Sequential(
-        [
-            keras.Input((5,)),
-            keras.layers.Dense(4, use_bias=False),
-            PublicBatchNormalization(scale=False),  # gamma is measured all the same
-            keras.layers.Dense(3),
-        ]
-    )
-    streams = Streams(model, PublicBatch(public, pull_back_weight=8.0))
+@pytest.mark.parametrize("multiplier, shrinks", [(2.0, False), (2.0, True), (0.0, True)])
+def test_noise_comes_before_the_pull_back_and_the_denominator(public, multiplier, shrinks):
+    """The pull-back alone reads shrunk numbers."""
+    layers = [
+        keras.layers.Dense(4, use_bias=False),
+        PublicBatchNormalization(scale=False),  # gamma is measured all the same
+        keras.layers.Dense(3),
+    ]
+    model = keras.Sequential([keras.Input((5,)), *layers])
+    streams = Streams(model, PublicBatch(public, "shrunk" if shrinks else "whole", WEIGHT))
+    assert streams.shrinks == shrinks
     trained = trainable_variables(model)
     measured = [*trained, *streams.tap_variables()]
     weights = streams.clip_weights(measured)
     with tf.GradientTape(persistent=True) as tape:
         statistics = streams.public_pass(training=True)
     rng = np.random.default_rng(0)
-    sums = [tf.constant(rng.normal(size=v.shape), tf.float32) for v in measured]
-
+    sums = [tf.constant(8 * rng.normal(size=v.shape), tf.float32) for v in measured]
+    plan = make_plan(
+        num_examples=40,
+        expected_batch_size=10,
+        steps=9,
+        l2_norm_clip=CLIP,
+        noise_multiplier=multiplier,
+        delta=1e-3,
+    )
     found = private_gradients(
-        ClippedBatch(None, sums, PLAN.l2_norm_clip, measured, weights, tape, statistics),
+        ClippedBatch(None, sums, CLIP, measured, weights, tape, statistics),
         trained,
-        plan=PLAN,
+        plan=plan,
         noise=GaussianNoise(insecure_seed=1),
         update=UPDATE,
         pulls_back=True,
-        noised_statistics=NoisedStatistics(model, PLAN),
+        shrinks=shrinks,
+        noised_statistics=NoisedStatistics(model, plan),
     )
-
-    noised = GaussianNoise(insecure_seed=1).noised(sums, 2.0 * 3.0, UPDATE)
+    noised, stddev = sums, multiplier * CLIP
+    if multiplier:
+        noised = GaussianNoise(insecure_seed=1).noised(sums, stddev, UPDATE)
     released = {v.ref(): r / w for v, r, w in zip(measured, noised, weights, strict=True)}
-    through = pull_back(tape, statistics, lambda v: released[v.ref()], trained)
+
+    def read(variable):
+        x = released[variable.ref()]
+        if not shrinks:
+            return x
+        squares = float(tf.reduce_sum(x * x))
+        factor = max(0.0, 1 - (len(x) - 2) * (stddev / WEIGHT) ** 2 / squares)
+        assert factor == 1.0 or 0 < factor < 0.99 or not multiplier
+        return factor * x
+
+    through = pull_back(tape, statistics, read, trained)
     assert np.abs(through[0]).max() > 0.1
     for variable, gradient, part in zip(trained, found, through, strict=True):
-        np.testing.assert_allclose(gradient, (released[variable.ref()] + part) / 10, rtol=1e-5)
+        np.testing.assert_allclose(gradient, (released[variable.ref()] + part) / 10, rtol=1e-4)

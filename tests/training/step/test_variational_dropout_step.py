@@ -18,13 +18,10 @@ def network(hidden=True, **options):
     return model
 
 
-def test_examples_move_the_sum_by_at_most_the_clipping_norm(
-    data, private, one_lot, step_sum, cross_entropy
-):
+def test_examples_move_the_sum_by_at_most_the_clipping_norm(compiled, data, one_lot, step_sum):
     """Each in turn, of rows of all sizes; the others draw what they drew."""
     built = network(hidden=False)
-    model = private(built, l2_norm_clip=0.7, insecure_seed=1)
-    model.compile("sgd", cross_entropy)
+    model = compiled(built, l2_norm_clip=0.7, insecure_seed=1)
     x, y = (a[:6] for a in data)
     x = x * np.array([1e-20, 1e-3, 1, 30, 1e6, 1e25], np.float32)[:, None]
     lot, run = one_lot(x, y), step_sum(model)

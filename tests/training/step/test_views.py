@@ -60,11 +60,10 @@ def test_the_mean_gradient_of_the_views_is_clipped_once(
     np.testing.assert_allclose(total, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_one_row_with_its_views_moves_the_sum_by_the_clip(
-    build, private, step_sum, one_lot, data, cross_entropy
-):
-    trained = private(build(), engine="book_keeping", l2_norm_clip=0.5, augmentation_multiplicity=4)
-    trained.compile("sgd", cross_entropy)
+def test_one_row_with_its_views_moves_the_sum_by_the_clip(compiled, build, step_sum, one_lot, data):
+    trained = compiled(
+        build(), engine="book_keeping", l2_norm_clip=0.5, augmentation_multiplicity=4
+    )
     run = step_sum(trained)
     x, y = data[0][:6], data[1][:6]
     without = run(one_lot(x[1:], y[1:], padding=1))

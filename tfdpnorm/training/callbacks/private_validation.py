@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from tfdpnorm.training.private_model import PrivateModel
-
-
 NAME_PREFIX = "private_val_"
 _NOT_DISJOINT = "Or pass disjoint=False, which charges the training examples as well."
 # By ledger, what the answers of this process were about, by name and update.
@@ -176,13 +173,13 @@ class PrivateValidation(keras.callbacks.Callback):
             return
         check_no_training_rows(self.x, x, remedy=_NOT_DISJOINT)
 
-    def measure(self, private: PrivateModel) -> float:
+    def measure(self, private: keras.Model) -> float:
         """Asks once, outside of `fit`.
 
         If the ledger holds an answer for the present weights, that answer is returned again.
 
         Args:
-            private: `PrivateModel`.
+            private: A model from `make_private`.
 
         Returns:
             The noisy accuracy, a float.
@@ -193,7 +190,7 @@ class PrivateValidation(keras.callbacks.Callback):
         """
         self.set_model(private)
         self.on_train_begin()
-        private.check_measured(self)
+        private.session.rows.add_validation(self)
         ledger = private.ledger
         answer = self._answer(ledger)
         if answer is None:

@@ -181,11 +181,6 @@ def rows_of_sequence(sequence, count):
     return (*joined, None)[:3]
 
 
-def is_sequence(x):
-    """Whether x gives batches by their number."""
-    return isinstance(x, keras.utils.Sequence)
-
-
 def _same(one, other):
     try:
         tf.nest.assert_same_structure(one, other)
@@ -232,7 +227,7 @@ def check_number(x, person, plan):
         count = x.num_examples
     elif person is not None:
         count = len(np.unique(person))
-    elif is_sequence(x) or isinstance(x, tf.data.Dataset):  # of batches
+    elif isinstance(x, (keras.utils.Sequence, tf.data.Dataset)):  # of batches
         return
     else:
         count = len(tf.nest.flatten(x)[0])
@@ -301,21 +296,4 @@ def one_physical_batch(data, plan):
     lot = Lot(x, y, sample_weight, ones)
     return tf.nest.map_structure(
         lambda t: None if t is None else tf.convert_to_tensor(t)[tf.newaxis], lot
-    )
-
-
-def row_specs(lots):
-    """The `tf.TensorSpec`s [None, ...] of x and y of a dataset of `Lot`s [K, P, ...].
-
-    Raises ValueError if the batches have no targets.
-    """
-    targets = tf.nest.flatten(lots.element_spec.y)
-    if not all(isinstance(spec, tf.TensorSpec) for spec in targets):
-        raise ValueError(NO_TARGETS)
-
-    def of_rows(spec):
-        return tf.TensorSpec([None, *spec.shape[2:]], spec.dtype)
-
-    return tuple(
-        tf.nest.map_structure(of_rows, part) for part in (lots.element_spec.x, lots.element_spec.y)
     )

@@ -4,7 +4,6 @@ It judges what is computed. Layers that are rejected by their names are in
 `tfdpnorm.independence.known_layers`; what an engine cannot sum, in `tfdpnorm.gradients`.
 """
 
-import contextlib
 import os
 import warnings
 import weakref
@@ -53,7 +52,7 @@ class IndependenceChecks:
     def __init__(self, private, engine, validate=True):
         self._private, self._engine = private, engine
         self._validate = validate
-        self._traced = None  # the last training function, and a weak reference to its iterator
+        self._traced = None, None  # the last training function, weak reference to its iterator
 
     @property
     def demand_a_proof(self):
@@ -71,19 +70,20 @@ class IndependenceChecks:
         if not is_graph or tf.config.functions_run_eagerly():
             self._void(_EAGER)
             return
-        if self._was_traced(train_function, iterator):
+        known, of = self._traced
+        if known is train_function and of() is iterator:
             return
-        with _in_its_own_words():
+        try:
             traced = train_function.get_concrete_function(iterator)
+        except Exception as error:
+            # Keras and AutoGraph add, in several lines, where in the trace that was.
+            cause = own_words(error)
+            if cause is error or cause is None:
+                raise
+            raise cause from None
         if captures_symbols(traced):
             raise PrivacyError(_KEPT)
         self._traced = train_function, weakref.ref(iterator)
-
-    def _was_traced(self, train_function, iterator):
-        if self._traced is None:
-            return False
-        function, of = self._traced
-        return function is train_function and of() is iterator
 
     def judge(self, proof, rows):
         """Judges a step by its `Proof` for a physical batch of P `rows`, before the step is run.
@@ -133,39 +133,20 @@ class IndependenceChecks:
         ledger.record(reason)
 
 
-@contextlib.contextmanager
-def _in_its_own_words():
-    """Context in which errors of this library are raised as they were worded.
-
-    Keras and AutoGraph add, in several lines, where in the trace that was.
-    """
-    try:
-        yield
-    except Exception as error:
-        cause = own_words(error)
-        if cause is error or cause is None:
-            raise
-        raise cause from None
-
-
 def check_proof(proof, engine):
     """Raises PrivacyError, with the remedy for this engine, for a `Proof` that does not hold.
 
     The proof is None where the shapes of a batch are not known: nothing is rejected then.
     """
-    if proof is not None and not proof.holds:
-        raise _refusal_of(proof, engine)
-
-
-def _refusal_of(proof, engine):
-    """The PrivacyError for a `Proof` that does not hold and had to, with the remedy."""
+    if proof is None or proof.holds:
+        return
     if proof.state_faults:
-        return PrivacyError(
+        raise PrivacyError(
             f"Examples change state of the model: {proof.state_faults[0]}. This state would be "
             f"released without noise, or affect later examples. Remove it."
         )
     if engine.runs_rows_apart:
-        return PrivacyError(
+        raise PrivacyError(
             "Per-example independence of the augmentation, or of the statistics of rows, which "
             f"process the whole batch, cannot be verified: {proof.obstacle}. Write that part with "
             "operations that keep the examples separate."
@@ -175,8 +156,8 @@ def _refusal_of(proof, engine):
         f"with engine={engine.name!r}: {proof.obstacle}"
     )
     if proof.couples:
-        return refusal_of_coupling(f"{what}. {_REMEDY} {_PER_EXAMPLE}")
-    return refusal_of_engine(
+        raise refusal_of_coupling(f"{what}. {_REMEDY} {_PER_EXAMPLE}")
+    raise refusal_of_engine(
         what,
         'Use engine="per_example", which runs each example by itself, or write that part with '
         "operations that keep the examples separate.",

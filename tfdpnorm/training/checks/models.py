@@ -1,11 +1,8 @@
-"""Models that cannot be trained here: own training steps, layers without a graph, used-up runs."""
-
-import os
+"""Models that cannot be trained here: own training steps, layers without a graph."""
 
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.models import is_functional, sublayers
-from tfdpnorm.privacy import BudgetExhaustedError
 
 # Methods that a private model has in place of those of the model that it wraps.
 _METHODS = (
@@ -63,31 +60,3 @@ def check_no_dynamic_layers(model):
                 "with dynamic=True. If its call() uses only TensorFlow operations, leave "
                 "dynamic=True out; otherwise rewrite it with them."
             )
-
-
-def check_ready(ledger, *, process, is_compiled):
-    """Rejects training that could not be accounted for, or that the plan has no room for.
-
-    Raises RuntimeError in another process than `process`, that of `make_private`, and before
-    `compile`; BudgetExhaustedError if no planned update is left.
-    """
-    if os.getpid() != process:
-        raise RuntimeError(
-            "This process is a fork of the one that called make_private(): both would draw the "
-            "same noise, and each would record only its own updates. Call make_private() in the "
-            "process that trains."
-        )
-    state = ledger.state
-    if state.remaining_updates < 1:
-        ended = "the run was ended, with " if state.is_finished else ""
-        lost = f", {state.lost_updates} of them lost by crashes" if state.lost_updates else ""
-        raise BudgetExhaustedError(
-            f"No updates are left: {ended}{ledger.updates} spent of {ledger.plan.steps} "
-            f"planned{lost}. Evaluate or save the model; the cost of a new plan on the same data "
-            "adds to the epsilon of this run."
-        )
-    if not is_compiled:
-        raise RuntimeError(
-            "The model is not compiled. Call compile(optimizer=..., loss=...) of the private model "
-            "before fit(); that of the model inside is not used."
-        )

@@ -13,7 +13,7 @@ from tfdpnorm.keras_compat.training import (
     is_of_tensorflow_privacy,
     scales_losses,
 )
-from tfdpnorm.keras_compat.variables import trainable_variables, weights
+from tfdpnorm.keras_compat.variables import weights
 
 # Of -1 and 0 nothing is compiled; "fusible" and numbers above have parts compiled.
 _AUTO_CLUSTERING = re.compile(r"(--tf_xla_auto_jit)=(?!(?:0|-1)\b)\S*")
@@ -163,16 +163,16 @@ def check_views(views, mode):
 
     `mode` is that of `tfdpnorm.training.public_rows.Streams`.
     """
-    if views.rows_per_person is not None and mode in ("example", "lot"):
-        raise ValueError(
-            f'most_per_person is not supported with statistics="{mode}", which joins each row with '
-            'the public rows. Use statistics="public" or "blend".'
-        )
-    if not views.are_rows and mode in ("example", "lot"):
-        raise ValueError(
-            f'Augmentation is not supported with statistics="{mode}", which joins each example '
-            'with the public rows. Use statistics="public" or "blend".'
-        )
+    is_joined = mode in ("example", "lot")
+    for found, what, each in (
+        (views.rows_per_person is not None, "most_per_person", "row"),
+        (not views.are_rows, "Augmentation", "example"),
+    ):
+        if found and is_joined:
+            raise ValueError(
+                f'{what} is not supported with statistics="{mode}", which joins each {each} with '
+                'the public rows. Use statistics="public" or "blend".'
+            )
 
 
 def check_private_data(batches, plan, public_batch, *, are_generated=False):
@@ -208,36 +208,3 @@ def check_private_data(batches, plan, public_batch, *, are_generated=False):
         # Lists to it are rows, not inputs.
         public = tuple(tf.nest.flatten(public_batch))
         check_public_batch(public, batches.examples.inputs, are_generated=are_generated)
-
-
-def check_same_variables(compiled, present):
-    """Raises ValueError if variables were frozen or thawed since the model was compiled.
-
-    Both are `variable_names`, or None if the model was not built.
-    """
-    if compiled is None or present is None:
-        return
-    then, now = dict(compiled), dict(present)
-    changed = [name for key, name in (then | now).items() if (key in then) != (key in now)]
-    if changed:
-        raise ValueError(
-            "The set of trainable variables changed after compile(): "
-            f"{', '.join(map(repr, changed[:5]))}. Call compile() of the private model again."
-        )
-
-
-def check_something_trains(trained):
-    """Rejects models of which all is frozen: an update would release nothing but noise.
-
-    `trained` are the `variable_names` of the model; None if it is not built.
-    """
-    if trained is not None and not trained:
-        raise ValueError(
-            "The model has no trainable variables. Set trainable=True on the layers to train, and "
-            "call compile() of the private model again."
-        )
-
-
-def variable_names(model):
-    """Returns pairs (id, name) of a model's trainable variables, a tuple."""
-    return tuple((id(v), v.name) for v in trainable_variables(model))

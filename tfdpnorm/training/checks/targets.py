@@ -7,8 +7,6 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.keras_compat.models import symbolic_outputs
-
 _SPARSE = (
     keras.losses.SparseCategoricalCrossentropy,
     keras.losses.sparse_categorical_crossentropy,
@@ -20,24 +18,17 @@ _BINARY = (
 )
 
 
-class ClassNumbers(NamedTuple):
-    """The class numbers below `classes` that a sparse loss takes, and one that it leaves out."""
+class Allowed(NamedTuple):
+    """The targets that a loss takes: from 0 to below `end`, or up to it, and one it leaves out."""
 
-    classes: int
-    ignored: int | None
+    end: int
+    is_among: bool = False
+    ignored: int | None = None
 
     def are_wrong(self, labels):
         """Where an array or tensor of labels holds others; booleans of its shape."""
-        wrong = (labels < 0) | (labels >= self.classes)
+        wrong = (labels < 0) | (labels > self.end if self.is_among else labels >= self.end)
         return wrong if self.ignored is None else wrong & (labels != self.ignored)
-
-
-class Probabilities(NamedTuple):
-    """The targets that a binary loss takes: 0, 1, and shares in between."""
-
-    def are_wrong(self, labels):
-        """Where an array or tensor holds others; booleans of its shape."""
-        return (labels < 0) | (labels > 1)
 
 
 def check_targets(losses, outputs, targets):
@@ -47,8 +38,8 @@ def check_targets(losses, outputs, targets):
     shape. Labels that are read on demand are not looked at.
 
     Losses (None for outputs without one), outputs (tensors or specs) and targets (arrays [N, ...])
-    are lists; nothing is checked if their lengths differ. Returns a list of the `ClassNumbers` or
-    `Probabilities` of each target, None for other targets.
+    are lists; nothing is checked if their lengths differ. Returns a list of what is `Allowed` in
+    each target, class numbers or 0 to 1 of a binary loss; None for other targets.
     """
     if not len(losses) == len(outputs) == len(targets):
         return [None] * len(targets)
@@ -63,10 +54,12 @@ def check_targets(losses, outputs, targets):
 def _check(loss, shape, target):
     classes = shape[-1]
     if any(_is(loss, kinds) for kinds in _BINARY):
-        expected = Probabilities()
-        if isinstance(target, np.ndarray):
-            _check_range(target, expected)
-        return expected
+        return _checked_range(
+            target,
+            Allowed(1, is_among=True),
+            "Some targets are outside of [0, 1], and the loss takes 0 for one class and 1 for the "
+            "other. Write y = (y == positive).astype(int), with the label of the second class.",
+        )
     if classes is None or classes < 2:
         return None
     given = f"got y of shape {['N', *target.shape[1:]]} and outputs of shape "
@@ -79,10 +72,14 @@ def _check(loss, shape, target):
                 "look one-hot. Use keras.losses.CategoricalCrossentropy, with the same "
                 "from_logits, or pass y.argmax(-1)."
             )
-        expected = ClassNumbers(classes, _ignored(loss))
-        if isinstance(target, np.ndarray):
-            _check_range(target, expected)
-        return expected
+        is_object = isinstance(loss, keras.losses.Loss)
+        ignored = loss.get_config().get("ignore_class") if is_object else None
+        return _checked_range(
+            target,
+            Allowed(classes, ignored=ignored),
+            f"Some class numbers are outside of [0, {classes}), as many as the model has outputs. "
+            "Number the classes from 0, or give the last layer an output for each.",
+        )
     if _is(loss, _DENSE) and not by_class and target.ndim <= len(shape):
         raise ValueError(
             f"Expected a number for each class with a categorical loss, {given}: they look like "
@@ -92,36 +89,16 @@ def _check(loss, shape, target):
     return None
 
 
-def _check_range(labels, expected):
-    if not np.any(expected.are_wrong(labels)):
-        return
-    if isinstance(expected, Probabilities):
-        raise ValueError(
-            "Some targets are outside of [0, 1], and the loss takes 0 for one class and 1 for the "
-            "other. Write y = (y == positive).astype(int), with the label of the second class."
-        )
-    raise ValueError(
-        f"Some class numbers are outside of [0, {expected.classes}), as many as the model has "
-        "outputs. Number the classes from 0, or give the last layer an output for each."
-    )
-
-
-def _ignored(loss):
-    """The class that a loss object leaves out, or None."""
-    if not isinstance(loss, keras.losses.Loss):
-        return None
-    return loss.get_config().get("ignore_class")
+def _checked_range(labels, allowed, message):
+    """Returns `allowed`, unless an array of labels holds others."""
+    if isinstance(labels, np.ndarray) and np.any(allowed.are_wrong(labels)):
+        raise ValueError(message)
+    return allowed
 
 
 def _is(loss, kinds):
     cls, function = kinds
     return loss is function or isinstance(loss, cls)
-
-
-def outputs_of(model):
-    """The outputs of a functional model, a list; None for others, which do not know them."""
-    outputs = symbolic_outputs(model)
-    return None if outputs is None else tf.nest.flatten(outputs)
 
 
 def weights_by_class(class_weight, y, sample_weight):

@@ -117,15 +117,9 @@ def restore(path, state, variables):
         for name, (of, group) in variables.items()
         if state["variables"].get(name) == _described(of, group)
     }
-    status = tf.train.Checkpoint(**fitting).read(_prefix(path, state))
+    status = tf.train.Checkpoint(**fitting).read(prefix(path, state))
     status.assert_existing_objects_matched().expect_partial()
     return [name for name in variables if name not in fitting]
-
-
-def restore_weights(path, state, model):
-    """Gives a model the weights of a checkpoint."""
-    checkpoint = tf.train.Checkpoint(weights=weights(model))
-    checkpoint.read(_prefix(path, state)).expect_partial()
 
 
 def described_weights(model):
@@ -150,7 +144,8 @@ def _folder(path, updates):
     return path / f"checkpoint-{updates:08d}"
 
 
-def _prefix(path, state):
+def prefix(path, state):
+    """Returns the path that TensorFlow knows the variables of a checkpoint by."""
     return str(_folder(path, state["updates"]) / _VARIABLES)
 
 

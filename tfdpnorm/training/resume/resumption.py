@@ -11,6 +11,7 @@ from tfdpnorm.keras_compat.training import (
     rate_variables,
     with_held_optimizers,
 )
+from tfdpnorm.training.resume.checkpoints import restore
 from tfdpnorm.training.resume.run_folder import write_statement
 
 _CHECKPOINTS = 50  # of a whole run, by default
@@ -145,7 +146,7 @@ class Checkpointing(keras.callbacks.Callback):
         """
         # Before callbacks are asked for their variables, which may begin as copies of the weights.
         self._folder.restore_weights(self._private.model)
-        left = self._folder.restore(self._variables())
+        left = restore(self._folder.path, self._folder.checkpoint, self._variables())
         if self._memories() is None:
             left.append("EarlyStopping, ReduceLROnPlateau and ModelCheckpoint")
         if left:

@@ -6,10 +6,13 @@ import dataclasses
 import json
 import os
 import pathlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
+
+import tensorflow as tf
 
 from tfdpnorm import arguments, files
 from tfdpnorm.errors import PrivacyError
+from tfdpnorm.keras_compat.variables import weights
 from tfdpnorm.privacy import create_ledger, reopen_ledger
 from tfdpnorm.privacy.entries import Resume
 from tfdpnorm.privacy.rounding import ceil_text
@@ -21,9 +24,7 @@ if TYPE_CHECKING:
 
     from tensorflow import keras
 
-    from tfdpnorm.least_squares.release import LeastSquaresHead
     from tfdpnorm.privacy.plan import PrivacyPlan
-    from tfdpnorm.training.private_model import PrivateModel
 
 LEDGER, STATEMENT = "ledger.jsonl", "privacy_statement"
 
@@ -151,13 +152,6 @@ class RunFolder:
         except OSError as error:
             raise OSError(f"{error} {self._what_is_left()}") from error
 
-    def restore(self, variables: Any) -> list[str]:
-        """Gives variables, as for `save`, the values of `checkpoint`, where it has the like.
-
-        Returns the list of the names of the groups that are left as they are.
-        """
-        return checkpoints.restore(self.path, self.checkpoint, variables)
-
     def restore_weights(self, model: keras.Model) -> None:
         """Gives a model the weights of `checkpoint`. Raises ValueError if they do not fit."""
         both = (self.checkpoint["weights"], checkpoints.described_weights(model))
@@ -167,7 +161,8 @@ class RunFolder:
                     f"The weights in {self.path} do not fit this model: they have {old} where the "
                     f"model has {new}. Build the same model, or name another run_dir."
                 )
-        checkpoints.restore_weights(self.path, self.checkpoint, model)
+        saved = tf.train.Checkpoint(weights=weights(model))
+        saved.read(checkpoints.prefix(self.path, self.checkpoint)).expect_partial()
 
     def _what_is_left(self):
         """What a checkpoint that failed has left in the folder, and what to do, in words."""
@@ -209,7 +204,17 @@ class RunFolder:
         return not state.remaining_updates and self.checkpoint["updates"] == state.position
 
 
-def write_statement(folder: str | os.PathLike, private: PrivateModel | LeastSquaresHead) -> tuple:
+class Stated(Protocol):
+    """What states its guarantee: a private model, or a private head."""
+
+    def privacy_statement(self) -> str:
+        """As that of `PrivateModel`."""
+
+    def privacy_statement_json(self) -> dict[str, Any]:
+        """As that of `PrivateModel`."""
+
+
+def write_statement(folder: str | os.PathLike, private: Stated) -> tuple:
     """Writes the privacy statement of a private model or head, as text and as JSON.
 
     Returns the paths, `privacy_statement.txt` and `.json` in the folder.
