@@ -18,7 +18,6 @@ import sys
 from absl import flags, logging
 
 from tfdpnorm.choices import CANARY_KINDS, STATISTICS
-from tfdpnorm.files import make_folder
 from trainers.records.fields import AUDIT_FIELDS, SENSITIVITY_FIELDS
 from trainers.records.store import read_records, write_record
 from trainers.specs import AuditSpec
@@ -31,7 +30,6 @@ _CANARIES = {"canaries": (200, 1 / 2, 40), "gradient_canaries": (5_000, 1 / 5, 4
 
 
 def define_flags():
-    """Defines this program's flags."""
     flags.DEFINE_enum(
         "check",
         "epsilon",
@@ -89,16 +87,14 @@ def define_flags():
         "Updates of the training with canaries; default: 40, or 4 with gradient_canaries.",
         lower_bound=1,
     )
-    common.define_mixed_precision()
-    common.define_data_dir()
+    common.define("mixed_precision", "data_dir")
     flags.DEFINE_string("output_dir", "outputs/audits", "Folder of records, table and plot.")
 
 
 def main():
-    """Runs the check that the flags ask for."""
     # TensorFlow and tensorflow-privacy report at length how they vectorise.
     logging.set_verbosity(logging.ERROR)
-    folder = make_folder(FLAGS.output_dir, "output_dir")
+    folder = common.make_output_dir()
     check = {"epsilon": _epsilon, "sensitivity": _sensitivity}
     if check.get(FLAGS.check, _canaries)(folder):
         sys.exit(1)
@@ -199,5 +195,4 @@ def _or(value, default):
 
 
 if __name__ == "__main__":
-    define_flags()
-    common.run_app(main)
+    common.run(__name__)

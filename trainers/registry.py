@@ -74,9 +74,9 @@ def sources(experiment):
 def run_class(spec):
     """Returns the subclass of `Run` that trains a spec; loads TensorFlow."""
     kind = spec.kind
-    if getattr(spec, "reading", "sound") == "as_printed":
+    if spec.kind == "private" and spec.variational.reading == "as_printed":
         kind = "as_printed"
-    elif getattr(spec, "solves_head", False):
+    elif spec.kind == "private" and spec.finetuning.is_solved:
         kind = "solved"
     module, _, name = _RUNS[kind].partition(":")
     return getattr(importlib.import_module(module), name)

@@ -13,7 +13,6 @@ from trainers.analysis.public_moments import (
 from trainers.analysis.spectrum import (
     Estimate,
     RitzValues,
-    extreme_eigenvalues,
     lanczos,
     power_iteration,
     trace,
@@ -26,7 +25,6 @@ __all__ = [
     "LayerMismatch",
     "RitzValues",
     "block_activations",
-    "extreme_eigenvalues",
     "lanczos",
     "moment_mismatch",
     "noise_through_statistics",

@@ -10,7 +10,6 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from tfdpnorm import arguments
 
@@ -93,59 +92,6 @@ def power_iteration(
         if converged or iteration == max_iterations:
             return Estimate(value, error, converged, iteration)
         vector = product / length
-
-
-def extreme_eigenvalues(
-    matrix: Matrix,
-    largest: int = 1,
-    smallest: int = 1,
-    tolerance: float = 1e-3,
-    max_products: int = 1000,
-    seed: int = 0,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The largest and the smallest (most negative) eigenvalues, by restarted Lanczos (ARPACK).
-
-    The size of the matrix is at least 3 more than the eigenvalues asked for. The tolerance is
-    relative to each of them, and `max_products` about the most for either end; a RuntimeError is
-    raised if it has not converged by then. Returns the largest, descending, and the smallest,
-    ascending.
-    """
-    _check(tolerance, max_products)
-    most = max(0, matrix.size - 3)
-    for name, count in (("largest", largest), ("smallest", smallest)):
-        if arguments.integer(name, count, at_least=0) > most:
-            raise ValueError(
-                f"Expected {name} of at most {most} for a matrix of size {matrix.size}, got "
-                f"{count}. For a small matrix, lanczos() finds all eigenvalues."
-            )
-    operator = LinearOperator((matrix.size,) * 2, matvec=matrix.product, dtype=np.float64)
-    start = np.random.default_rng(seed).normal(size=matrix.size)
-    if not matrix.product(start).any():  # ARPACK has no start in a matrix of zeros.
-        return np.zeros(largest), np.zeros(smallest)
-    found = []
-    for count, which in ((largest, "LA"), (smallest, "SA")):
-        if not count:
-            found.append(np.zeros(0))
-            continue
-        held = min(max(2 * count + 1, 20), matrix.size)
-        try:
-            values = eigsh(
-                operator,
-                count,
-                which=which,
-                v0=start,
-                ncv=held,
-                tol=tolerance,
-                maxiter=max(max_products // (held - count), 1),
-                return_eigenvectors=False,
-            )
-        except ArpackNoConvergence as error:
-            raise RuntimeError(
-                f"Only {len(error.eigenvalues)} of {count} eigenvalues converged within "
-                f"{max_products} products. Increase max_products or tolerance."
-            ) from error
-        found.append(np.sort(values)[:: -1 if which == "LA" else 1])
-    return tuple(found)
 
 
 def trace(

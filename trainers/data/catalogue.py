@@ -10,11 +10,10 @@ SPLITS = ("train", "test")
 
 @dataclasses.dataclass(frozen=True)
 class TfdsSource:
-    """A set that TensorFlow Datasets prepares: its official sizes, and the host to load it from."""
+    """A set that TensorFlow Datasets prepares and its official sizes."""
 
     train: int
     test: int
-    host: str
     num_classes: int
     shape: tuple | None  # Of an image as it is loaded; None for texts.
     tfds_name: str | None = None  # None: its name here
@@ -31,23 +30,20 @@ class TfdsSource:
 
 
 TFDS_SOURCES = {
-    "mnist": TfdsSource(60_000, 10_000, "storage.googleapis.com", 10, (28, 28, 1)),
-    "kmnist": TfdsSource(60_000, 10_000, "codh.rois.ac.jp", 10, (28, 28, 1)),
-    "cifar10": TfdsSource(50_000, 10_000, "www.cs.toronto.edu", 10, (32, 32, 3)),
-    "cifar100": TfdsSource(50_000, 10_000, "www.cs.toronto.edu", 100, (32, 32, 3)),
+    "mnist": TfdsSource(60_000, 10_000, 10, (28, 28, 1)),
+    "kmnist": TfdsSource(60_000, 10_000, 10, (28, 28, 1)),
+    "cifar10": TfdsSource(50_000, 10_000, 10, (32, 32, 3)),
+    "cifar100": TfdsSource(50_000, 10_000, 100, (32, 32, 3)),
     "imagenette": TfdsSource(
         9_469,
         3_925,
-        "s3.amazonaws.com",
         10,
         (160, 160, 3),
         tfds_name="imagenette/160px-v2",
         test_split="validation",
     ),
-    "tiny_imagenet": TfdsSource(
-        100_000, 10_000, "cs231n.stanford.edu", 200, (64, 64, 3), test_split="validation"
-    ),
-    "ag_news_subset": TfdsSource(120_000, 7_600, "drive.google.com", 4, None),
+    "tiny_imagenet": TfdsSource(100_000, 10_000, 200, (64, 64, 3), test_split="validation"),
+    "ag_news_subset": TfdsSource(120_000, 7_600, 4, None),
 }
 # Comes with scikit-learn (`trainers.data.digits`).
 _DIGITS = {"train": 1_437, "test": 360, "shape": (8, 8, 1), "num_classes": 10}
@@ -58,14 +54,9 @@ def known_names():
     return sorted([*TFDS_SOURCES, "digits"])
 
 
-def prepared(name, data_dir=None, *, download=False):
-    """Returns the folder of one of `TFDS_SOURCES` that TensorFlow Datasets has prepared.
-
-    `download` says whether a set that is missing may be downloaded.
-    """
-    source = TFDS_SOURCES[name]
-    host = source.host if download else None
-    return tfds.prepared_folder(source.tfds_name or name, data_dir, download_from=host)
+def prepared(name, data_dir=None):
+    """Returns the folder of one of `TFDS_SOURCES` that TensorFlow Datasets has prepared."""
+    return tfds.prepared_folder(TFDS_SOURCES[name].tfds_name or name, data_dir)
 
 
 def image_shape(name):

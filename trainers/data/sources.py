@@ -8,7 +8,7 @@ from trainers.data import digits, tfds
 from trainers.data.catalogue import SPLITS, TFDS_SOURCES, known_names, official_size, prepared
 
 
-def load_examples(name, split, data_dir=None, *, download=False):
+def load_examples(name, split, data_dir=None):
     """Loads one split of a data set into memory, in its fixed order.
 
     "digits" comes from scikit-learn and needs no folder: 1437 train and 360 test images of 8 x 8
@@ -24,15 +24,13 @@ def load_examples(name, split, data_dir=None, *, download=False):
         split: "train" or "test".
         data_dir: folder of TensorFlow Datasets; by default the environment variable TFDS_DATA_DIR,
             and without it `~/tensorflow_datasets`.
-        download: whether a set that is missing may be downloaded into `data_dir`.
 
     Returns:
         `Examples`.
 
     Raises:
         ValueError: if the name or the split is unknown.
-        DatasetNotFoundError: if the set is not in `data_dir` and was not, or could not be,
-            downloaded.
+        DatasetNotFoundError: if the set is not in `data_dir`.
         DatasetCorruptError: if its folder cannot be read.
     """
     name = arguments.choice("name", name, known_names())
@@ -49,7 +47,7 @@ def load_examples(name, split, data_dir=None, *, download=False):
         )
 
     source = TFDS_SOURCES[name]
-    folder = prepared(name, data_dir, download=download)
+    folder = prepared(name, data_dir)
     kinds = {
         "label": "i",
         **({"title": "O", "description": "O"} if source.is_text else {"image": "u1"}),

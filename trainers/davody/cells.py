@@ -64,7 +64,7 @@ def spec(dataset, norm, epsilon=None, *, model=None, norm_placement="hidden", **
     as_in_the_paper = as_in_the_paper and norm_placement != "mod"
     placed = "" if norm_placement == "hidden" else f"-{norm_placement}"
     variant = _variant(settings, ours) + placed + ("" if model == own_model else f"-{model}")
-    made = PrivateSpec(
+    made = PrivateSpec.of(
         **{
             "experiment": experiment,
             "network": f"{norm}{variant}",

@@ -16,7 +16,7 @@ from trainers.ermis.readings import (
     sigmas,
 )
 from trainers.records.made_with import made_with
-from trainers.specs.private import CLAIMING_ACCOUNTANTS
+from trainers.specs.parts import CLAIMING_ACCOUNTANTS
 
 EPSILONS = (0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
 

@@ -37,7 +37,7 @@ class PrintedRun(Run):
                 "examples. Raise epochs or steps."
             )
         self._sigma = NEAREST.sigma(
-            spec.calibrated_by, spec.epsilon, self._rate, self._updates, spec.delta
+            spec.variational.calibrated_by, spec.epsilon, self._rate, self._updates, spec.delta
         )
         # 2 C sigma, C being that of a layer, over the longest gradient of all layers.
         self._multiplier = 2 * self._sigma / self._root_of_layers
@@ -49,7 +49,6 @@ class PrintedRun(Run):
         self._statement = None
 
     def describe(self):
-        """Returns in words what is about to be trained."""
         spec = self.spec
         return (
             f"{spec.experiment} {spec.cell}: {spec.model}, Algorithm 1 as printed, "
@@ -64,7 +63,6 @@ class PrintedRun(Run):
         return
 
     def train(self):
-        """Trains to the end; returns how many examples went through the model."""
         spec, data = self.spec, self.data
         epochs = self._passes
         every = max(1, epochs // spec.evaluations)
@@ -119,11 +117,9 @@ class PrintedRun(Run):
         }
 
     def spent(self, record):
-        """Returns in words that nothing is guaranteed."""
         return "\n  ".join(record["no_guarantee_because"])
 
     def released(self):
-        """Returns the model, and why no epsilon is known for it."""
         return self.model, f"NO GUARANTEE: {self._statement}"
 
     def close(self):
@@ -137,5 +133,5 @@ class PrintedRun(Run):
 
     @property
     def _claimed(self):
-        claim = f"the paper's {self.spec.calibrated_by} claims epsilon"
+        claim = f"the paper's {self.spec.variational.calibrated_by} claims epsilon"
         return f"{claim} {ceil_text(self.spec.epsilon)}"

@@ -18,7 +18,7 @@ from trainers.ermis.settings import (
 )
 from trainers.scale import given_names, with_scale
 from trainers.specs import PrivateSpec
-from trainers.specs.private import CLAIMING_ACCOUNTANTS, READINGS
+from trainers.specs.parts import CLAIMING_ACCOUNTANTS, READINGS
 
 MODELS = ("mlp", "random_features", "small_cnn")
 _EPSILONS = (10.0, 1.0, 0.1)
@@ -62,11 +62,11 @@ def spec(
     """The `PrivateSpec` of a cell, with our settings.
 
     Args:
-        method: One of `trainers.specs.private.VARIATIONAL_METHODS`.
+        method: One of `trainers.specs.parts.VARIATIONAL_METHODS`.
         epsilon: Target epsilon, infinite for method "none"; or None if `noise_multiplier` is among
             the settings.
         calibrated_by: "ac" or "zcdp" for the noise of the paper's claim, or None.
-        reading: One of `trainers.specs.private.READINGS`; "as_printed" needs a claim.
+        reading: One of `trainers.specs.parts.READINGS`; "as_printed" needs a claim.
         model: "mlp", the paper's; "random_features"; or "small_cnn", whose features are learnt on a
             public set.
         hidden_units: Of the one hidden layer of "mlp"; None for the paper's.
@@ -98,7 +98,7 @@ def spec(
     options = (
         {"hidden_units": (hidden_units,)} if model == "mlp" else FEATURES.get((dataset, model), {})
     )
-    made = PrivateSpec(
+    made = PrivateSpec.of(
         **{
             "experiment": "ermis_table1",
             "network": "-".join([dataset, method, *(mark for mark in marks if mark)]),
@@ -221,7 +221,7 @@ def settings_cells():
 
 
 def _at(epsilon):
-    without = [s for s in table1_cells() if s.method == "none"]
+    without = [s for s in table1_cells() if s.variational.method == "none"]
     return [s for s in table1_cells() if s.epsilon == epsilon] + without
 
 

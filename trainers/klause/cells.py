@@ -68,7 +68,7 @@ def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", option
     as_in_the_paper &= settings["delta"] == paper.DELTA
     as_in_the_paper &= not settings.get("held_out")  # other examples than the paper's
     published = table.get((dataset, model, scale_norm), {}).get(epsilon)
-    made = PrivateSpec(
+    made = PrivateSpec.of(
         **{
             "experiment": experiment,
             "network": _network(dataset, model, norm, options, own, _marks(settings, ours)),

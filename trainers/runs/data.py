@@ -90,7 +90,7 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
     private images is as private as these. `echo` shows a line, should something have to be computed
     or said first. What is missing, or does not fit, is rejected.
     """
-    is_imported = trains_imported(spec)
+    is_imported = spec.finetuning.is_imported
     load, load_public = load_examples, load_labelled
     if is_imported:
         load_public = functools.partial(load_labelled, image_size=spec.image_size)
@@ -99,7 +99,7 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
     train, test, looked_at = chosen.train, chosen.test, chosen.looked_at
     if is_imported and spec.dataset not in known_names():
         warn_of_trained_on(test, train)
-    if is_imported or is_pretrained(spec):
+    if is_imported or spec.is_pretrained:
         # Before hours of features are computed.
         plan_of(spec, len(train) if spec.most_per_person is None else train.num_persons)
     raw = {
@@ -137,7 +137,7 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
 
 def sampled_persons(spec, train):
     """The person of each example, where persons are sampled; None where examples are."""
-    return None if getattr(spec, "most_per_person", None) is None else train.persons
+    return None if spec.most_per_person is None else train.persons
 
 
 def scale_of(spec, notes, pretraining=None):
@@ -175,7 +175,7 @@ def choose(spec, load, load_public, data_dir=None, echo=print):
     train = load(spec.dataset, "train", data_dir)
     if train.persons is not None and spec.most_rows_per_person is not None:
         check_rows_per_person(train.persons, spec.most_rows_per_person)
-    if not trains_imported(spec):
+    if not spec.finetuning.is_imported:
         _check_fits(spec, is_text=train.x.dtype == object)
     notes = [] if train.is_complete else [f"{len(train.x)} training examples at hand"]
     notes += [f"from {train.origin}"] if train.origin else []
@@ -198,19 +198,9 @@ def choose(spec, load, load_public, data_dir=None, echo=print):
     return Chosen(train, test, looked_at, public, synthetic, public_source, notes)
 
 
-def trains_imported(spec):
-    """Whether an imported model is trained further."""
-    return getattr(spec, "trainable", None) is not None
-
-
-def is_pretrained(spec):
-    """Whether a part of the network is trained on a public set first, and then frozen."""
-    return getattr(spec, "pretraining_dataset", None) is not None
-
-
 def _tested(spec, train, load, data_dir):
     """Triple: `Examples` to test on, `Examples` to train on, and what was left out of these."""
-    held_out = getattr(spec, "held_out", None)
+    held_out = spec.held_out
     if held_out is None:
         return load(spec.dataset, "test", data_dir), train, None
     if held_out >= train.num_persons:
@@ -233,7 +223,7 @@ def _prepared(spec, train, raw, synthetic, tested_y, places):
     """Arrays for the network, what `ExperimentData` holds besides, what pre-training lacked."""
     rows, more = row_maker(spec, train)
     arrays = {name: None if x is None else rows(x) for name, x in raw.items()}
-    if not is_pretrained(spec):
+    if not spec.is_pretrained:
         return (arrays if synthetic is None else arrays | {"public_x": synthetic}), more, None
     if synthetic is not None:
         arrays["public_x"] = synthetic.rows(arrays["train_x"].shape[1:])
@@ -253,7 +243,7 @@ def _check_fits(spec, *, is_text):
             f"Expected a vocabulary for texts only, got vocabulary={spec.vocabulary!r} for dataset "
             f"{spec.dataset}. Leave it out."
         )
-    if is_pretrained(spec) and "part" not in takes:
+    if spec.is_pretrained and "part" not in takes:
         raise ValueError(
             "Expected a network with parts to freeze (small_cnn, tf_tutorial, vgg) with "
             f"pretraining_dataset={spec.pretraining_dataset!r}, got model {spec.model!r}."
@@ -312,9 +302,8 @@ def row_maker(spec, train):
 
 def image_shape(spec, own):
     """The shape that the images of a set, of shape `own`, have for a spec's network."""
-    size = getattr(spec, "image_size", None)
-    if size is not None:
-        return (size, size, *own[2:])
+    if spec.image_size is not None:
+        return (spec.image_size, spec.image_size, *own[2:])
     return own if spec.model in _TAKE_SMALL_IMAGES else _IMAGE_SHAPES.get(spec.dataset, own)
 
 
@@ -345,17 +334,16 @@ def validation_rows(spec, train, source, data_dir=None):
     `source` gives `Examples` for the name of a set, its split and `data_dir`. Returns `Examples` to
     look at, or None; those to train on; what was left out of these, in words, or None.
     """
-    plateau = getattr(spec, "plateau", "none")
-    if plateau == "public":
+    if spec.plateau == "public":
         _check_labels(spec.plateau_dataset, spec.dataset)
         public = source(spec.plateau_dataset, "train", data_dir)
         return _public(spec, train, public), train, None
-    if plateau == "private":
+    if spec.plateau == "private":
         of = f"{spec.dataset}, one of which is to be trained on"
         _check_enough(spec, train.num_persons - 1, of)
         rows, train = split_public(train, spec.plateau_examples, seed=spec.seed)
         return rows, train, f"{_size(rows)} training examples kept for plateaus, not trained on"
-    if getattr(spec, "validation_examples", 0):
+    if spec.validation_examples:
         return *split_public(train, spec.validation_examples, seed=spec.seed), None
     return None, train, None
 

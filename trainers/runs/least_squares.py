@@ -40,15 +40,14 @@ class LeastSquaresRun(Run):
             plan_of(spec, data.num_examples), no_guarantee_because=reasons
         )
         self.model = build_network(spec, data)
-        self._most = spec.directions or most_directions(self._plan)
+        self._most = spec.finetuning.directions or most_directions(self._plan)
 
     def describe(self):
-        """Returns in words what is about to be released."""
         spec, data, plan = self.spec, self.data, self._plan
         unit = "person" if plan.unit == "person" else "example"
         lines = [
             f"{spec.experiment} {spec.cell}: {spec.model}, its last layer by one release of "
-            f"products of {'' if spec.directions else 'up to '}{self._most} features",
+            f"products of {'' if spec.finetuning.directions else 'up to '}{self._most} features",
             f"  private data: {spec.dataset}, N = {data.num_examples:,} ({data.scale}); whitened "
             f"by {data.public_source}",
             *([f"  public: {data.pretrained}"] if data.pretrained else []),
@@ -74,10 +73,11 @@ class LeastSquaresRun(Run):
             )
 
     def train(self):
-        """Releases once and solves; returns how many rows that took."""
         spec, data = self.spec, self.data
         features = features_of(self.model)
-        front = whitened(features, data.public_x, self._most, or_fewer=spec.directions is None)
+        front = whitened(
+            features, data.public_x, self._most, or_fewer=spec.finetuning.directions is None
+        )
         head = private_least_squares(
             front.predict(data.train_x, batch_size=TEST_ROWS, verbose=0),
             np.asarray(data.train_y),
@@ -100,7 +100,6 @@ class LeastSquaresRun(Run):
         return len(data.train_x)
 
     def measured(self):
-        """Returns what the run reached, and what it spent."""
         spec, plan, ledger = self.spec, self.model.plan, self.model.ledger
         accuracy, top5 = rounded(test_accuracies(self.model.model, self.data))
         return {
@@ -123,7 +122,6 @@ class LeastSquaresRun(Run):
         }
 
     def spent(self, record):
-        """Returns in words the epsilon spent and what it leaves out, or why there is none."""
         return spent_in_words(self, record)
 
     def released(self):
@@ -133,7 +131,6 @@ class LeastSquaresRun(Run):
         return self.model.privacy_statement_json()
 
     def close(self):
-        """Closes the ledger, so that others may read it."""
         self.model.ledger.close()
 
 

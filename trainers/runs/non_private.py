@@ -42,7 +42,6 @@ class NonPrivateRun(Run):
         self._backup = None if self.run_dir is None else _Backup(self.run_dir)
 
     def describe(self):
-        """Returns in words what is about to be trained."""
         spec, data = self.spec, self.data
         held_out = 0 if data.validation_y is None else len(data.validation_y)
         noise = ""
@@ -59,7 +58,6 @@ class NonPrivateRun(Run):
         )
 
     def restore(self):
-        """Compiles the model; Keras restores its backup when training begins."""
         self.model.compile(
             optimizer=make_optimizer(self.spec, self._updates, self.data.num_examples),
             loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
@@ -69,7 +67,6 @@ class NonPrivateRun(Run):
             self.curve = self._backup.curve()
 
     def train(self):
-        """Trains for all updates; returns how many examples went through the model."""
         data, backup, last = self.data, self._backup, _LastUpdate(self._updates)
         held_out = None if data.validation_x is None else (data.validation_x, data.validation_y)
         self.model.fit(
@@ -90,7 +87,6 @@ class NonPrivateRun(Run):
         return last.made * self.spec.batch_size
 
     def measured(self):
-        """Returns what the run reached."""
         accuracy, top5 = rounded(test_accuracies(self.model, self.data))
         return {
             "test_accuracy": accuracy,
@@ -103,7 +99,6 @@ class NonPrivateRun(Run):
         }
 
     def close(self):
-        """Removes the backup."""
         if self._backup is not None:
             self._backup.delete()
 

@@ -57,9 +57,10 @@ def make_optimizer(spec, updates, num_examples=None):
         epoch /= 1 if spec.learning_rate_round == "update" else spec.examples_per_update
         rate = PowerDecay(rate, spec.learning_rate_power, epoch)
     options = {"learning_rate": rate}
-    if getattr(spec, "prior_stddev", None) is not None:
+    prior = spec.variational.prior_stddev
+    if prior is not None:
         # The gradient of -log N(w; 0, s^2) / N, added behind the noise: it depends on no example.
-        options["weight_decay"] = 1 / (spec.prior_stddev**2 * num_examples)
+        options["weight_decay"] = 1 / (prior**2 * num_examples)
     if spec.optimizer == "sgd":
         options["momentum"] = spec.momentum
     return _CLASSES[spec.optimizer](**options)

@@ -48,12 +48,12 @@ def outline(spec, data_dir=None):
     chosen = loading.choose(spec, load, load, data_dir)
     of_rows, more = _network_rows(spec, chosen.train, data_dir)
     left_out = None
-    if loading.is_pretrained(spec):
+    if spec.is_pretrained:
         left_out = pretraining.left_out(spec, counted(spec.pretraining_dataset, "train", data_dir))
     public = chosen.public
     if spec.kind == "private" and spec.needs_public_rows:
         public = chosen.synthetic
-        if public is None or loading.trains_imported(spec) or loading.is_pretrained(spec):
+        if public is None or spec.finetuning.is_imported or spec.is_pretrained:
             public = _some(Rows((spec.public_batch_size, *of_rows.shape[1:]), of_rows.dtype))
     looked_at = chosen.looked_at
     return loading.ExperimentData(
@@ -91,21 +91,21 @@ def _outlined(name, split, data_dir, spec):
 def _network_rows(spec, train, data_dir):
     """Pair: `Rows` as what is trained takes them, and what `ExperimentData` holds besides."""
     own = train.x.shape[1:]
-    if loading.trains_imported(spec):
+    if spec.finetuning.is_imported:
         from trainers.runs import finetune
 
         part = finetune.imported_parts(spec)
         finetune.check_images(part.frozen or part.trained, train.x, spec.image_size)
         shape = finetune.rows_shape(spec, part, own)
         more = {"pretrained": finetune.said_of(spec, part, own), "foreign": part.foreign}
-        if part.trained is None and spec.feature_scaling == "public":
+        if part.trained is None and spec.finetuning.feature_scaling == "public":
             more["model_options"] = {"constants": ([0.0] * part.features, [1.0] * part.features)}
         return Rows((len(train), *shape), np.dtype(np.float32)), more
     if train.x.dtype == object:
         _, more = loading.row_maker(spec, train)
         return Rows((len(train), spec.sequence_length), np.dtype(np.int32)), more
     shape = loading.image_shape(spec, own)
-    if not loading.is_pretrained(spec):
+    if not spec.is_pretrained:
         return Rows((len(train), *shape), train.x.dtype), {}
     said = pretraining.said_of(spec, counted(spec.pretraining_dataset, "train", data_dir))
     more = {"model_options": {"part": "head"}, "pretrained": said}

@@ -61,11 +61,10 @@ class PrivateRun(Run):
         self.curve = progress.curve
         ours = [progress, *([self._average] if self._average else [])]
         self.callbacks = [*ours, *halving_callbacks(spec, data, self.model.plan), *self.callbacks]
-        if spec.method == "dpvd":
+        if spec.variational.method == "dpvd":
             self.callbacks.append(PrivacyNoiseAsDropout())
 
     def describe(self):
-        """Returns in words what is about to be trained."""
         spec, data = self.spec, self.data
         plan, reasons = self.model.plan, self.model.ledger.no_guarantee_because
         views = spec.augmentation_multiplicity
@@ -99,9 +98,10 @@ class PrivateRun(Run):
             lines.append(f"  NO GUARANTEE: {'; '.join(reasons)}")
             if _is_claimed(spec):
                 lines.append(f"  {_claimed(plan.claimed_epsilon_after(plan.steps))}")
-        if (spec.method, spec.clipping) != ("dpsgd", "flat") or spec.calibrated_by:
-            calibrated = f"; {calibrated_to(spec)}" if spec.calibrated_by else ""
-            lines.append(f"  method {spec.method}, clipping {spec.clipping}{calibrated}")
+        method, claimed_by = spec.variational.method, spec.variational.calibrated_by
+        if (method, spec.clipping) != ("dpsgd", "flat") or claimed_by:
+            calibrated = f"; {calibrated_to(spec)}" if claimed_by else ""
+            lines.append(f"  method {method}, clipping {spec.clipping}{calibrated}")
         return "\n".join(lines)
 
     def _persons(self):
@@ -114,7 +114,6 @@ class PrivateRun(Run):
         )
 
     def restore(self):
-        """Compiles the model, and brings it to where its last checkpoint was."""
         self.model.compile(
             optimizer=make_optimizer(self.spec, self.model.plan.steps, self.data.num_examples),
             loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
@@ -126,7 +125,6 @@ class PrivateRun(Run):
             self.echo(f"  resumed after update {ledger.state.position} of {self.model.plan.steps}")
 
     def train(self):
-        """Trains to the last planned update; returns the expected number of examples."""
         ledger = self.model.ledger
         before = ledger.state.position
         if ledger.state.remaining_updates:
@@ -146,7 +144,6 @@ class PrivateRun(Run):
         return (ledger.state.position - before) * self.model.plan.expected_batch_size
 
     def measured(self):
-        """Returns what the run reached, and what it spent."""
         spec, plan, ledger = self.spec, self.model.plan, self.model.session.provenance.stated_ledger
         accuracy, top5 = rounded(test_accuracies(self.model, self.data))
         accuracy_ema = top5_ema = None
@@ -186,7 +183,7 @@ class PrivateRun(Run):
 
     def _claimed_epsilon(self):
         """Of the paper, for the statistics of the lot or for the noise; None without a claim."""
-        if self.spec.calibrated_by is not None:
+        if self.spec.variational.calibrated_by is not None:
             return self.spec.epsilon
         return self.model.ledger.claimed_epsilon() if _is_claimed(self.spec) else None
 
@@ -194,12 +191,11 @@ class PrivateRun(Run):
         return None if self._average is None else self._average.applied()
 
     def spent(self, record):
-        """Returns in words the epsilon spent and what it leaves out, or why there is none."""
         text = spent_in_words(self, record)
-        return f"{text}; {calibrated_to(self.spec)}" if self.spec.calibrated_by else text
+        is_claimed = self.spec.variational.calibrated_by is not None
+        return f"{text}; {calibrated_to(self.spec)}" if is_claimed else text
 
     def close(self):
-        """Closes the ledger, so that others may read it and resume the run."""
         if self.run_dir is not None:
             self.model.ledger.close()
 
@@ -303,6 +299,6 @@ def _claimed(epsilon):
 def calibrated_to(spec):
     """Returns in words the paper's claim that the noise of a spec is calibrated to."""
     return (
-        f"the noise is that of the paper's {spec.calibrated_by}, which claims epsilon "
+        f"the noise is that of the paper's {spec.variational.calibrated_by}, which claims epsilon "
         f"{spec.epsilon:.6g}: no guarantee of that"
     )

@@ -194,7 +194,7 @@ def _recorded(training, output_dir, record, run_dir):
 def _summary(training, record):
     """Returns the result of a run in words, with the paper's figure next to ours."""
     of = "test accuracy"
-    if getattr(training.spec.run, "held_out", None):
+    if training.spec.run.held_out:
         of = "accuracy on the held-out examples"
     ours = f"{of} {record['test_accuracy']:.2f} %"
     if record["test_accuracy_ema"] is not None:

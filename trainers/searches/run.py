@@ -41,7 +41,6 @@ class SearchRun(Run):
         self.model = None
 
     def describe(self):
-        """Returns in words what is about to be searched."""
         spec, run = self.spec, self.spec.run
         searched = grids(spec, self.data.num_examples)
         lines = [f"  {name}: {', '.join(map(str, values))}" for name, values in searched.items()]
@@ -78,7 +77,6 @@ class SearchRun(Run):
         return max(self._winner()["seconds"], 1e-3) if self._is_private else seconds
 
     def measured(self):
-        """Returns what the winner reached, and what the search spent."""
         winner = {name: value for name, value in self._winner().items() if name != "seconds"}
         if not self._is_private:
             return {**winner, "trials": self.trials()}
@@ -96,7 +94,6 @@ class SearchRun(Run):
         }
 
     def spent(self, record):
-        """Returns in words the epsilon of the search, or why there is none."""
         if not record["guarantee_holds"]:
             return f"NO GUARANTEE: {'; '.join(record['no_guarantee_because'])}"
         return (
@@ -107,7 +104,6 @@ class SearchRun(Run):
         )
 
     def close(self):
-        """Closes the winner's ledger."""
         if self._is_private:
             self.model.ledger.close()
 

@@ -5,6 +5,7 @@ run's own.
 """
 
 from tfdpnorm import arguments
+from trainers.specs.options import options
 
 _AROUND = (0.1, 0.3, 1.0, 3.0, 10.0)
 _LOTS = (0.5, 1.0, 2.0)
@@ -47,7 +48,7 @@ def grids(spec, num_examples=None):
     for item in spec.over.split(","):
         name, _, listed = item.strip().partition("=")
         arguments.choice("a name in over", name, SEARCHED)
-        if not hasattr(run, _field(run, name)):
+        if _field(run, name) not in options(run):
             raise ValueError(
                 f"Expected names in over that a cell of kind {run.kind!r} has, got {name!r}: it "
                 "is trained without privacy. Leave it out."

@@ -161,7 +161,7 @@ def _scale(spec):
         work, examples = _work(record), record["num_examples"]
         if not work or not examples:
             return 1.0
-        views = getattr(spec.run, "augmentation_multiplicity", 1)
+        views = spec.run.augmentation_multiplicity
         their_views = record["flags"].get("augmentation_multiplicity", 1)
         batch = spec.run.examples_per_update
         updates = spec.run.updates(_examples(spec.run, record))

@@ -34,9 +34,9 @@ class Job(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How a run ended: "done", "done elsewhere", "locked" or "failed".
+    """How a run ended: "done", "done elsewhere", "locked", "died" or "failed".
 
-    It has the record of one that is done here, or the reason why it failed, in a line.
+    It has the record of one that is done here, or the reason why it is not done, in a line.
     """
 
     kind: str
@@ -58,7 +58,7 @@ def train(spec, job):
             try:
                 is_locked = files.lock(lock.fileno())
             except BlockingIOError:
-                return Outcome("locked")
+                return Outcome("locked", reason="another process is training it")
             if not is_locked:  # two processes could train the run, and spend its privacy twice
                 raise OSError(
                     f"Expected runs_dir on a file system with locks, got {job.runs_dir}: it has "
