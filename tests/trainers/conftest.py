@@ -135,7 +135,7 @@ def tiny_spec():
     def make(**fields):
         if "epsilon" not in fields:
             fields.setdefault("noise_multiplier", 1.0)
-        return PrivateSpec(
+        return PrivateSpec.of(
             **{
                 "experiment": "tiny",
                 "network": "a",

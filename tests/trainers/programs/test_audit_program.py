@@ -25,11 +25,6 @@ def program(main, tmp_path):
     return run
 
 
-def test_default_folder_is_outside_of_the_kept_records(main):
-    shown = main("audit", "--helpfull")
-    assert "default: 'outputs/audits'" in " ".join((shown.out + shown.err).split())
-
-
 @pytest.mark.slow
 def test_every_mode_by_default(program):
     result = program(*SMALL)

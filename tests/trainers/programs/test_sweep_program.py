@@ -88,13 +88,6 @@ def test_a_dry_run_lists_every_cell_and_makes_nothing(program, monkeypatch, tmp_
     assert list(tmp_path.iterdir()) == []
 
 
-def test_kept_records_tell_the_times_of_a_new_folder(program):
-    result = program("--experiment=davody_table5", "--output_dir=new", "--dry_run")
-    *_, time, _ = result.out.splitlines()
-    assert "unknown" not in result.out
-    assert time.endswith(" min, by kept records, perhaps of other machines.")
-
-
 @pytest.mark.slow
 def test_a_small_table_is_trained_and_shown(program, monkeypatch, tmp_path):
     """With a real worker and the real runner; then again, with nothing left to do."""

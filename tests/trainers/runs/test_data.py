@@ -26,13 +26,6 @@ def digits():
     return {norm: load_experiment_data(davody.spec("digits", norm, 1.0)) for norm in NORMS}
 
 
-def test_public_and_private_digits_partition_the_training_set(digits):
-    data = digits["public_batch"]
-    whole = match_images(load_examples("digits", "train").x, (28, 28, 1))
-    both = np.concatenate([data.public_x, data.train_x])
-    assert sorted(row.tobytes() for row in both) == sorted(row.tobytes() for row in whole)
-
-
 def test_examples_that_answer_of_plateaus_are_not_trained_on():
     plateau = dict(plateau="private", plateau_examples=100, learning_rate_schedule="constant")
     spec = davody.spec("digits", "none", 1.0, **plateau)
@@ -105,15 +98,6 @@ def test_every_norm_has_the_same_private_rows(digits, norm):
     np.testing.assert_array_equal(digits[norm].train_y, digits["public_batch"].train_y)
     np.testing.assert_array_equal(digits[norm].test_x, digits["public_batch"].test_x)
     assert (digits[norm].public_x is None) == (norm != "public_batch")
-
-
-def test_the_seed_chooses_the_public_rows(digits):
-    again = load_experiment_data(davody.spec("digits", "public_batch", 1.0, seed=0))
-    other = load_experiment_data(davody.spec("digits", "public_batch", 1.0, seed=1))
-    first = digits["public_batch"]
-    np.testing.assert_array_equal(again.public_x, first.public_x)
-    np.testing.assert_array_equal(again.train_x, first.train_x)
-    assert row_set(other.public_x) != row_set(first.public_x)
 
 
 def test_max_examples_takes_the_first_private_rows_and_says_so(digits):
@@ -202,13 +186,6 @@ def test_twins_of_rows_that_are_split_off_are_not_trained_on(monkeypatch):
     public = {row.tobytes() for row in data.public_x}
     assert data.num_examples == len(data.train_y) == 40 - 2 * len(public)
     np.testing.assert_array_equal(data.train_x, x[data.train_y])
-
-
-def test_public_sets_are_loaded_only_for_public_normalisation(fake_sets):
-    fake = fake_sets()
-    data = load_experiment_data(davody.spec("mnist", "layer", 1.0))
-    assert {name for name, _, _ in fake.asked} == {"mnist"}
-    assert data.public_x is None and data.public_source is None
 
 
 def test_a_set_that_is_not_whole_is_no_full_scale(fake_sets):

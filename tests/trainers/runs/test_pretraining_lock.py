@@ -2,13 +2,11 @@
 
 import fcntl
 import os
-import pathlib
 import threading
 
 import numpy as np
 import pytest
 
-from tfdpnorm import files
 from tfdpnorm.data import Examples
 from trainers.davody import cells as davody
 from trainers.runs import pretraining
@@ -64,22 +62,6 @@ def while_another_works(training, call, finish):
     return result
 
 
-def test_features_that_another_process_computes_are_waited_for(training):
-    computed = training.features(lambda x, training: x[:, 0, 0], IMAGES)
-    (path,) = training.folder.glob("*.npy")
-    path.unlink()
-    theirs = computed + 1  # so that they can be told from ours
-
-    def forbidden(*_, **__):
-        raise AssertionError("computed twice")
-
-    found = while_another_works(
-        training, lambda: training.features(forbidden, IMAGES), lambda: np.save(path, theirs)
-    )
-    np.testing.assert_array_equal(found, theirs)
-    assert sum(WAITING in line for line in training.lines) == 1
-
-
 def test_who_waited_for_one_that_died_does_it_itself(training):
     features = while_another_works(
         training,
@@ -117,17 +99,3 @@ def test_the_lock_is_held_while_it_works_and_not_after(training, monkeypatch):
     with pytest.raises(MemoryError):
         training.features(network, IMAGES[:3])
     assert not locked()
-
-
-@pytest.mark.parametrize("reason", ["no such locks", "refused"])
-def test_without_locks_the_work_is_done_all_the_same(training, monkeypatch, reason):
-    def refuse(*_):
-        raise OSError("not on this file system")
-
-    if reason == "refused":
-        monkeypatch.setattr(files.fcntl, "flock", refuse)
-    else:
-        monkeypatch.setattr(files, "fcntl", None)
-    features = training.features(lambda x, training: x[:, 0, 0], IMAGES)
-    np.testing.assert_array_equal(features, IMAGES[:, 0, 0])
-    assert [path.suffix for path in pathlib.Path(training.folder).iterdir()] == [".npy"]
