@@ -49,8 +49,7 @@ def main():
 
 
 def _train(folder):
-    from trainers.ours.defaults import defaults_record
-    from trainers.ours.defaults_data import load_task
+    from trainers.ours.defaults import defaults_record, load_task
 
     known = read_records(folder, "defaults", fields=DEFAULTS_FIELDS)
     known = {(record["cell"], record["seed"]) for record in known}

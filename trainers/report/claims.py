@@ -96,12 +96,10 @@ def _entry(difference):
     if difference is None:
         return ""
     runs = "{} and {} runs".format(*difference.runs)
-    p = "no test" if difference.p is None else f"p {_shown(difference.p)}"
+    p = "no test"
+    if difference.p is not None:
+        p = f"p = {difference.p:.2g}" if difference.p >= 1e-4 else "p < 0.0001"
     return f"{round(difference.mean, 2) + 0.0:+.2f} ({p}, {runs})"
-
-
-def _shown(p):
-    return f"= {p:.2g}" if p >= 1e-4 else "< 0.0001"
 
 
 def _verdict(differences, claim):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tfdpnorm.privacy.rounding import ceil_text
 from trainers.records.fields import paper_text
-from trainers.report.markdown import table
+from trainers.report.markdown import mean_text, table
 from trainers.runs.settings import differing
 
 _GUARANTEE = {True: "yes", False: "NO GUARANTEE"}
@@ -56,18 +56,13 @@ class TableForm(NamedTuple):
         """The accuracies of a cell's runs, in words."""
         if self.summary == "best":
             return f"{max(values):.2f}"
+        if self.errors is not None and len(values) > 1:
+            error = statistics.stdev(values) / math.sqrt(len(values))
+            return f"{statistics.mean(values):.2f} +- {error:.2f}"
         if self.summary == "mean" or len(values) == 1:
-            return f"{statistics.mean(values):.2f}" + self._spread(values)
-        return (
-            f"{statistics.median(values):.2f} ({statistics.mean(values):.2f}"
-            f"{self._spread(values)}, {min(values):.2f} to {max(values):.2f})"
-        )
-
-    def _spread(self, values):
-        if len(values) < 2:
-            return ""
-        root = 1 if self.errors is None else math.sqrt(len(values))
-        return f" +- {statistics.stdev(values) / root:.2f}"
+            return mean_text(values)
+        around = f"{mean_text(values)}, {min(values):.2f} to {max(values):.2f}"
+        return f"{statistics.median(values):.2f} ({around})"
 
     def of_the_paper(self, record):
         """The paper's figure for a record's cell, with its standard error if it prints one."""
@@ -83,23 +78,24 @@ class TableForm(NamedTuple):
 
 
 def run_table(records):
-    """Returns a text table of runs: what was trained, accuracy, epsilon, does the guarantee hold.
-
-    Args:
-        records: List of records.
-    """
+    """Returns a text table of runs: accuracy, epsilon, and whether a guarantee holds."""
     header = ("run", "test accuracy %", "weight average %", "epsilon spent", "guarantee holds")
     rows = [
         (
             record["cell"],
             f"{record['test_accuracy']:.2f}",
-            _percent(record["test_accuracy_ema"]),
+            "-" if record["test_accuracy_ema"] is None else f"{record['test_accuracy_ema']:.2f}",
             ceil_text(record["epsilon"]) if record["guarantee_holds"] else "-",
             _GUARANTEE[record["guarantee_holds"]],
         )
         for record in records
     ]
-    return _aligned([header, *rows])
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (header, ["-" * width for width in widths], *rows)
+    ]
+    return "\n".join(lines)
 
 
 def experiment_table(records, networks=(), more=None, form=None):
@@ -127,11 +123,7 @@ def experiment_table(records, networks=(), more=None, form=None):
 
 
 def caption(records):
-    """Returns what a table says first; "" for nothing.
-
-    Args:
-        records: Records of one experiment.
-    """
+    """Returns what the table of an experiment's records says first; "" for nothing."""
     if records[0]["kind"] != "non_private":
         return ""
     if records[0]["weight_noise_stddev"] is None:
@@ -140,11 +132,7 @@ def caption(records):
 
 
 def public_knowledge(records):
-    """Returns a line for each thing that was learnt before, on public data; "" if nothing was.
-
-    Args:
-        records: List of records.
-    """
+    """Returns a line for each thing that was learnt before, on public data; "" if nothing was."""
     networks = collections.defaultdict(dict)
     for record in records:
         if record["pretrained"]:
@@ -184,7 +172,8 @@ def _entry(records, form):
             text += "; " + _figures(records, form, "test_top5", form.top5[cell], "top-5 ")
     text += f" ({len(records)} runs)" if len(records) > 1 else " (1 run)"
     if names := differing(records):
-        text += f"; settings differ: {_shortened(names)}"
+        more = [f"and {len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
+        text += f"; settings differ: {', '.join([*names[:_MOST_NAMES], *more])}"
     if any(record["flags"].get("plateau") == "test" for record in records):
         text += "; learning rate halved by the test set"
     if any(record["scale"] != "full" for record in records):
@@ -219,12 +208,6 @@ def _figures(records, form, field, theirs, what=""):
     return text
 
 
-def _shortened(names):
-    """The first of some names, and how many more there are."""
-    more = [f"and {len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
-    return ", ".join([*names[:_MOST_NAMES], *more])
-
-
 def _over_target(records):
     """Says so if runs spent more than their column's epsilon, as a resumed one may have."""
     spent = [r["epsilon"] for r in records if r["epsilon"] > (r["epsilon_target"] or math.inf)]
@@ -253,16 +236,3 @@ def _column_order(column):
     name, _, value = column.partition("=")
     sign = {"eps": -1, "stddev": 1}.get(name)
     return (sign is None, sign * float(value) if sign else 0.0, column)
-
-
-def _percent(value):
-    return "-" if value is None else f"{value:.2f}"
-
-
-def _aligned(rows):
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])

@@ -102,22 +102,25 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
     if is_imported or spec.is_pretrained:
         # Before hours of features are computed.
         plan_of(spec, len(train) if spec.most_per_person is None else train.num_persons)
+    shape = train.x.shape[1:]
     raw = {
         "train_x": train.x,
         "test_x": test.x,
         "public_x": chosen.public,
-        "validation_x": None if looked_at is None else _like(looked_at.x, train.x),
+        "validation_x": None if looked_at is None else looked_at.x,
     }
+    if looked_at is not None and looked_at.x.dtype != object:  # public ones may have another shape
+        raw["validation_x"] = match_images(looked_at.x, shape)
     places = dict(data_dir=data_dir, cache_dir=cache_dir, echo=echo)
     if is_imported:
         from trainers.runs.finetune import prepared
 
         if chosen.synthetic is not None:
-            raw["public_x"] = chosen.synthetic.rows(train.x.shape[1:])
+            raw["public_x"] = chosen.synthetic.rows(shape)
         (arrays, more), left_out = prepared(spec, raw, **places), None
     else:
         arrays, more, left_out = _prepared(spec, train, raw, chosen.synthetic, test.y, places)
-    labels, persons = train.y, sampled_persons(spec, train)
+    labels, persons = train.y, None if spec.most_per_person is None else train.persons
     if chosen.public is not None and spec.public_dataset == "split":
         kept = unlike_public(arrays["train_x"], arrays["public_x"])
         arrays["train_x"], labels = arrays["train_x"][kept], labels[kept]
@@ -135,16 +138,8 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
     )
 
 
-def sampled_persons(spec, train):
-    """The person of each example, where persons are sampled; None where examples are."""
-    return None if spec.most_per_person is None else train.persons
-
-
 def scale_of(spec, notes, pretraining=None):
-    """Returns in words what of a run is smaller than in the paper, or another; "full" for nothing.
-
-    `notes` are on its examples, see `Chosen`, `pretraining` on those of a pre-training, or None.
-    """
+    """Returns what of a run is smaller than in the paper, or another, in words; or "full"."""
     return "; ".join(filter(None, [*notes, pretraining, spec.reduced])) or "full"
 
 
@@ -200,15 +195,14 @@ def choose(spec, load, load_public, data_dir=None, echo=print):
 
 def _tested(spec, train, load, data_dir):
     """Triple: `Examples` to test on, `Examples` to train on, and what was left out of these."""
-    held_out = spec.held_out
-    if held_out is None:
+    if spec.held_out is None:
         return load(spec.dataset, "test", data_dir), train, None
-    if held_out >= train.num_persons:
+    if spec.held_out >= train.num_persons:
         raise ValueError(
             f"Expected held_out below {train.num_persons}, the training examples of "
-            f"{spec.dataset}, got {held_out}."
+            f"{spec.dataset}, got {spec.held_out}."
         )
-    tested, train = split_public(train, held_out, seed=spec.seed)
+    tested, train = split_public(train, spec.held_out, seed=spec.seed)
     return tested, train, f"{_size(tested)} training examples held out, whose accuracy it is"
 
 
@@ -294,7 +288,16 @@ def row_maker(spec, train):
 
     @functools.cache
     def words():
-        texts = train.x if spec.vocabulary == "private" else _lines(spec.vocabulary_file)
+        texts = train.x
+        if spec.vocabulary == "public":
+            try:
+                texts = pathlib.Path(spec.vocabulary_file).read_text("utf-8", "replace")
+            except OSError as error:
+                raise OSError(
+                    "Expected vocabulary_file to be a text file, got "
+                    f"{spec.vocabulary_file}: {files.reason(error)}. Name another one."
+                ) from error
+            texts = texts.splitlines()
         return common_words(texts, spec.vocabulary_size)
 
     return (lambda x: word_ids(x, words(), spec.sequence_length)), more
@@ -305,21 +308,6 @@ def image_shape(spec, own):
     if spec.image_size is not None:
         return (spec.image_size, spec.image_size, *own[2:])
     return own if spec.model in _TAKE_SMALL_IMAGES else _IMAGE_SHAPES.get(spec.dataset, own)
-
-
-def _lines(path):
-    try:
-        return pathlib.Path(path).read_text("utf-8", "replace").splitlines()
-    except OSError as error:
-        raise OSError(
-            f"Expected vocabulary_file to be a text file, got {path}: "
-            f"{files.reason(error)}. Name another one."
-        ) from error
-
-
-def _like(rows, private):
-    """Public images in the shape of the private ones; texts, and what has it, as they are."""
-    return rows if rows.dtype == object else match_images(rows, private.shape[1:])
 
 
 # --- rows that are looked at during training: held out, or public ---

@@ -59,7 +59,7 @@ def outline(spec, data_dir=None):
     return loading.ExperimentData(
         train_x=of_rows,
         train_y=chosen.train.y,
-        persons=loading.sampled_persons(spec, chosen.train),
+        persons=None if spec.most_per_person is None else chosen.train.persons,
         test_y=chosen.test.y,
         public_x=public,
         num_classes=chosen.train.num_classes,

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from tfdpnorm.data import Examples
-from trainers.ours.defaults import defaults_record
-from trainers.ours.defaults_data import lenet5_task
+from trainers.ours.defaults import defaults_record, lenet5_task
 from trainers.ours.defaults_runs import DefaultsRun
 from trainers.records.fields import DEFAULTS_FIELDS
 
