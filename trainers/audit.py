@@ -56,6 +56,7 @@ def define_flags():
         None,
         f"Released numbers per batch; default: {_MECHANISM_SAMPLES:,}, {_BLACK_BOX_SAMPLES:,} "
         "with --black_box.",
+        lower_bound=1,
     )
     flags.DEFINE_float("confidence", 0.95, "Confidence of the lower bound on epsilon.")
     flags.DEFINE_bool(
@@ -72,12 +73,14 @@ def define_flags():
         None,
         "Canaries, each in the data with probability 1/2; default: 200, or 5,000 with "
         "gradient_canaries.",
+        lower_bound=1,
     )
     flags.DEFINE_integer(
         "guesses",
         None,
         "Coins guessed, an even number; default: half of the canaries, or a fifth with "
         "gradient_canaries.",
+        lower_bound=2,
     )
     flags.DEFINE_enum("canary_kind", "mislabelled", CANARY_KINDS, "Kind of the canaries.")
     flags.DEFINE_integer("num_examples", 200, "Private rows in addition to the canaries.")
@@ -95,13 +98,12 @@ def main():
     # TensorFlow and tensorflow-privacy report at length how they vectorise.
     logging.set_verbosity(logging.ERROR)
     folder = common.make_output_dir()
-    check = {"epsilon": _epsilon, "sensitivity": _sensitivity}
-    if check.get(FLAGS.check, _canaries)(folder):
+    check = {"epsilon": _epsilon, "sensitivity": _sensitivity}.get(FLAGS.check, _canaries)
+    if check(folder):  # a guarantee was broken
         sys.exit(1)
 
 
 def _epsilon(folder):
-    """Audits one step in each mode; returns whether a guarantee was broken."""
     from trainers.audits import report, run
 
     settings = common.parsed(AuditSpec)
@@ -113,7 +115,7 @@ def _epsilon(folder):
     for mode in modes:
         record = run.run_one_step(
             spec.replaced(statistics=mode),
-            samples=_or(FLAGS.samples, default),
+            samples=FLAGS.samples or default,
             confidence=FLAGS.confidence,
             black_box=FLAGS.black_box,
             ascent_steps=FLAGS.ascent_steps or 0,
@@ -128,28 +130,24 @@ def _epsilon(folder):
 
 
 def _canaries(folder):
-    """Audits one training; returns whether a guarantee was broken."""
     from trainers.audits import report, run
 
     canaries, share, steps = _CANARIES[FLAGS.check]
-    count = _or(FLAGS.canaries, canaries)
+    count = FLAGS.canaries or canaries
     half = {"expected_batch_size": (FLAGS.num_examples + count) // 2}
     settings = dict(
         canaries=count,
-        guesses=_or(FLAGS.guesses, int(count * share / 2) * 2),
+        guesses=FLAGS.guesses or int(count * share / 2) * 2,
         num_examples=FLAGS.num_examples,
-        steps=_or(FLAGS.steps, steps),
+        steps=FLAGS.steps or steps,
         confidence=FLAGS.confidence,
         data_dir=FLAGS.data_dir,
     )
     spec = AuditSpec(**{**half, **common.parsed(AuditSpec)})
     if FLAGS.check == "canaries":
         record = run.run_canaries(spec, **settings, kind=FLAGS.canary_kind)
-        details = record["details"]
-        print(
-            f"{details['canaries']} canaries, {details['guesses']} guesses, {details['correct']} "
-            "of them correct."
-        )
+        found = "{canaries} canaries, {guesses} guesses, {correct} of them correct."
+        print(found.format(**record["details"]))
         _show(record, folder)
         print(f"\n{report.audit_table([record])}")
         return record["violation"] and record["guarantee_holds"]
@@ -188,10 +186,6 @@ def _show(record, folder):
 
     print(f"{record['cell']}, {record['seconds']:.0f} s. {report.audit_summary(record)}")
     print(f"  Record: {write_record(folder, record, AUDIT_FIELDS)}")
-
-
-def _or(value, default):
-    return default if value is None else value
 
 
 if __name__ == "__main__":

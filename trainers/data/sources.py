@@ -9,7 +9,7 @@ from trainers.data.catalogue import SPLITS, TFDS_SOURCES, known_names, official_
 
 
 def load_examples(name, split, data_dir=None):
-    """Loads one split of a data set into memory, in its fixed order.
+    """Loads a split, "train" or "test", of a known set whole, in its fixed order: `Examples`.
 
     "digits" comes from scikit-learn and needs no folder: 1437 train and 360 test images of 8 x 8
     (see `trainers.data.digits` for the split). The other sets are read from folders prepared by
@@ -18,19 +18,9 @@ def load_examples(name, split, data_dir=None):
     tiny_imagenet is their validation split, whose labels are known. Imagenette's images are 160
     pixels on their shorter side: the square in the middle is taken.
 
-    Args:
-        name: "mnist", "kmnist", "cifar10", "cifar100", "imagenette", "tiny_imagenet",
-            "ag_news_subset" or "digits".
-        split: "train" or "test".
-        data_dir: folder of TensorFlow Datasets; by default the environment variable TFDS_DATA_DIR,
-            and without it `~/tensorflow_datasets`.
-
-    Returns:
-        `Examples`.
-
     Raises:
-        ValueError: if the name or the split is unknown.
-        DatasetNotFoundError: if the set is not in `data_dir`.
+        DatasetNotFoundError: if the set is not in `data_dir`, by default TFDS_DATA_DIR or
+            `~/tensorflow_datasets`.
         DatasetCorruptError: if its folder cannot be read.
     """
     name = arguments.choice("name", name, known_names())
@@ -58,7 +48,9 @@ def load_examples(name, split, data_dir=None):
         folder, source.split(split), kinds, source.num_classes, side=side
     )
     if source.is_text:
-        x = _joined_texts(columns)
+        pairs = zip(columns["title"], columns["description"], strict=True)
+        texts = [(title + b" " + text).decode("utf-8", "replace") for title, text in pairs]
+        x = np.array(texts, dtype=object)
     else:
         x = np.divide(columns["image"], np.float32(255), dtype=np.float32)
     y = columns["label"].astype(np.int32)
@@ -72,13 +64,3 @@ def load_examples(name, split, data_dir=None):
         origin=tfds.origin(folder),
         class_names=class_names,
     )
-
-
-def _joined_texts(columns):
-    """Titles and descriptions, bytes [N] each, to `str` objects [N]."""
-    texts = np.empty(len(columns["title"]), dtype=object)
-    for row, (title, description) in enumerate(
-        zip(columns["title"], columns["description"], strict=True)
-    ):
-        texts[row] = (title + b" " + description).decode("utf-8", "replace")
-    return texts

@@ -124,19 +124,15 @@ def _check_features(features, columns, kinds, num_classes):
         dtype = columns[name].dtype if name in columns else "none"
         if name not in columns or not (dtype.str[1:].startswith(kind) or dtype.kind == kind):
             raise ValueError(f"feature {name!r} has dtype {dtype}")
-        told = features[name].shape if kind == "u1" and name in columns else None
-        if told is not None and not _agree(told, columns[name].shape[1:]):
+        told, found = features[name].shape, columns[name].shape[1:]  # None is any size
+        fits = all(t in (None, f) for t, f in zip(told, found, strict=False))
+        if kind == "u1" and not (fits and len(told) == len(found)):
             raise ValueError(f"feature {name!r} has shape {columns[name].shape}")
     if features["label"].num_classes != num_classes:
         raise ValueError(f"there are {features['label'].num_classes} labels, not {num_classes}")
     labels = columns["label"]
     if labels.ndim != 1 or len(labels) and not 0 <= labels.min() <= labels.max() < num_classes:
         raise ValueError("there are other labels")
-
-
-def _agree(told, found):
-    """Whether a shape is what the features say, None being any size."""
-    return len(told) == len(found) and all(t in (None, f) for t, f in zip(told, found, strict=True))
 
 
 def _check_size(builder, split):

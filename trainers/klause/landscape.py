@@ -1,6 +1,5 @@
 """The loss landscape and the activations of a trained model: a file goes in, a record comes out."""
 
-import dataclasses
 import time
 
 import numpy as np
@@ -25,12 +24,9 @@ _SECONDS_BETWEEN_LINES = 60
 def measure_landscape(name, model, x, y, settings, *, source, echo=print):
     """Returns the record of a model's landscape, with `LANDSCAPE_FIELDS`.
 
-    Args:
-        model: A functional Keras model with logits as outputs. If it computes in half precision,
-            what is measured is a copy that does not: the weights are the same numbers, and products
-            in bfloat16 are off by ten per cent.
-        settings: `LandscapeSettings`; `rows` of the N are taken, drawn by the seed.
-        source: Dict of where model and rows come from, kept in the record.
+    The functional Keras model has logits as outputs. If it computes in half precision, what is
+    measured is a copy that does not: the weights are the same numbers, and products in bfloat16 are
+    off by ten per cent. `source` says where model and rows come from, a dict for the record.
     """
     if not 1 <= settings.rows <= len(x):
         raise ValueError(f"Expected rows of 1 to {len(x)}, got {settings.rows}.")
@@ -71,10 +67,10 @@ def measure_landscape(name, model, x, y, settings, *, source, echo=print):
     done(f"smallest eigenvalue {smallest.value:.6g} +- {smallest.error:.2g}")
     total = trace(hessian, max_products=settings.max_products, **limits)
     done(f"trace {total.value:.6g} +- {total.error:.2g}")
-    blocks = {
-        layer.name: block_activations(model, layer, x, settings.batch_size)
-        for layer in residual_additions(model)
-    }
+    blocks = {}
+    for layer in residual_additions(model):
+        block = block_activations(model, layer, x, settings.batch_size)
+        blocks[layer.name] = {path: _plain(moments) for path, moments in block._asdict().items()}
     return {
         "experiment": "klause_landscape",
         "kind": "landscape",
@@ -91,14 +87,11 @@ def measure_landscape(name, model, x, y, settings, *, source, echo=print):
         "ritz_values": ritz.values.tolist(),
         "ritz_weights": ritz.weights.tolist(),
         "asymmetry": float(asymmetry),
-        "activations": {
-            name: {path: _plain(moments) for path, moments in block._asdict().items()}
-            for name, block in blocks.items()
-        },
+        "activations": blocks,
         "products": hessian.products,
         "seed": settings.seed,
         "seconds": time.monotonic() - begin,
-        **made_with({**dataclasses.asdict(settings), **source}),
+        **made_with({**settings.settings, **source}),
     }
 
 

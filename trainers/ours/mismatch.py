@@ -47,7 +47,7 @@ def mismatch_record(spec, data, rows_by_name, *, measured_at=(0, 50), echo=print
         "rows": rows,
         "seed": spec.seed,
         "seconds": round(time.perf_counter() - started, 1),
-        **made_with(dataclasses.asdict(spec)),
+        **made_with(spec.settings),
     }
 
 
