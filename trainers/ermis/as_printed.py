@@ -27,6 +27,7 @@ class PrintedRun(Run):
         self.model = build_network(spec, data)
         # l2_norm_clip is that of all layers together, as `make_private` takes it.
         self._root_of_layers = total_l2_norm_clip(self.model, 1.0)
+        self._clip = spec.l2_norm_clip / self._root_of_layers
         self._rate = spec.expected_batch_size / data.num_examples
         self._updates = spec.updates(data.num_examples)
         self._passes = round(self._updates * self._rate)
@@ -55,12 +56,12 @@ class PrintedRun(Run):
             f"{spec.dataset}, N = {self.data.num_examples:,} ({self.data.scale})\n"
             f"  T = {self._updates} updates, batches of {spec.expected_batch_size}, sigma = "
             f"{self._sigma:.4f}, C = {self._clip:g} for each layer, seed {spec.seed}\n"
-            f"  NO GUARANTEE: {self._claimed}; {self._beside}"
+            f"  NO GUARANTEE: the paper's {spec.variational.calibrated_by} claims epsilon "
+            f"{ceil_text(spec.epsilon)}; {self._beside}"
         )
 
     def restore(self):
         """Nothing is kept of a run that was cut short."""
-        return
 
     def train(self):
         spec, data = self.spec, self.data
@@ -126,12 +127,3 @@ class PrintedRun(Run):
         """Removes the run's folder."""
         if self.run_dir is not None:
             shutil.rmtree(pathlib.Path(self.run_dir))
-
-    @property
-    def _clip(self):
-        return self.spec.l2_norm_clip / self._root_of_layers
-
-    @property
-    def _claimed(self):
-        claim = f"the paper's {self.spec.variational.calibrated_by} claims epsilon"
-        return f"{claim} {ceil_text(self.spec.epsilon)}"

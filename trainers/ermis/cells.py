@@ -1,6 +1,5 @@
 """Ermis & Cemgil (2017): the cells of their table and figures as specs, with our settings."""
 
-import dataclasses
 import math
 
 from tfdpnorm import arguments
@@ -88,7 +87,11 @@ def spec(
         calibrated_by,
         _MARKS.get(model, model),
         "" if hidden_units == HIDDEN_UNITS else f"{hidden_units}_units",
-        *_changed(settings, {**ours, "delta": paper.DELTA}),
+        *(
+            f"{name}_{settings[name]:g}"
+            for name in ("delta", "kl_weight", "max_alpha", "dropout_rate")
+            if settings.get(name) not in (None, {"delta": paper.DELTA, **ours}.get(name))
+        ),
         "held_out" if settings.get("held_out") else "",
     ]
     # Other networks, and other examples than its test set, are not the paper's.
@@ -120,15 +123,6 @@ def spec(
     return with_scale(made, paper_settings(dataset, row[0]), given)
 
 
-def _changed(settings, ours):
-    """Marks of settings that are not as in our cells, such as "delta_0.01"."""
-    return [
-        f"{name}_{settings[name]:g}"
-        for name in ("delta", "kl_weight", "max_alpha", "dropout_rate")
-        if settings.get(name) is not None and settings[name] != ours.get(name)
-    ]
-
-
 def _check(method, epsilon, model, settings):
     arguments.choice("model", model, MODELS)
     if (method == "none") != (epsilon == math.inf):
@@ -145,11 +139,7 @@ def _check(method, epsilon, model, settings):
 
 
 def table1_cells(dataset=None):
-    """The specs of Table 1, each row at three budgets, and those without privacy.
-
-    Args:
-        dataset: Only of this one.
-    """
+    """The specs of Table 1, of one data set or both, at three budgets and without privacy."""
     return [
         spec(one, epsilon=epsilon, **row)
         for one in paper.DATASETS
@@ -180,16 +170,14 @@ def figure5_cells(method="dpvd"):
             if name == "clip_of_a_layer":
                 field = {"l2_norm_clip": value * LAYERS**0.5}
             one = spec(
-                "mnist",
-                method,
-                1.0,
+                *("mnist", method, 1.0),
                 **FIGURE5 | field,
                 experiment="ermis_figure5",
                 network=name,
                 column=f"{name}={value:g}",
                 reduced=f"{FIGURE5_PASSES} passes for 200, and others in proportion",
             )
-            specs.append(dataclasses.replace(one, paper_value=None))  # It has curves, no figures.
+            specs.append(one.replaced(paper_value=None))  # It has curves, no figures.
     return specs
 
 
@@ -217,7 +205,7 @@ def settings_cells():
     unchanged = [
         spec("digits", method, epsilon) for method in ("dpsgd", "dpvd") for epsilon in _EPSILONS
     ]
-    return [*unchanged, *(dataclasses.replace(one, paper_value=None) for one in made)]
+    return [*unchanged, *(one.replaced(paper_value=None) for one in made)]
 
 
 def _at(epsilon):
