@@ -37,7 +37,10 @@ class SearchRun(Run):
             self._temporary = tempfile.TemporaryDirectory()
             self.run_dir = self._temporary.name
         self._is_private = spec.run.kind == "private"
-        self._tuner = (_private_tuner if self._is_private else _plain_tuner)(self, checkpoint_every)
+        if self._is_private:
+            self._tuner = _private_tuner(self, checkpoint_every)
+        else:  # whose trials have a backup after each epoch
+            self._tuner = PlainTuner(spec, self.data, self.run_dir)
         self.model = None
 
     def describe(self):
@@ -57,15 +60,11 @@ class SearchRun(Run):
     def restore(self):
         """Nothing: the search does it, trial by trial."""
 
-    def search(self):
-        """Runs the trials that are left, or, in a worker, those that the chief hands out."""
+    def train(self):
+        """Runs the trials; returns the expected number of examples of the winner's training."""
         x, y = self.data.train_x, self.data.train_y
         scored = self._scored.x, self._scored.y
         self._tuner.search(x, y, validation_data=scored, verbose=0)  # `describe` has said it.
-
-    def train(self):
-        """Runs the trials; returns the expected number of examples of the winner's training."""
-        self.search()
         (self.model,) = self._tuner.get_best_models()
         if self._is_private:
             plan = self.model.plan
@@ -108,8 +107,7 @@ class SearchRun(Run):
             self.model.ledger.close()
 
     def _winner(self):
-        best = self._tuner.get_best_trials()[0]
-        return self._measured(best)
+        return self._measured(self._tuner.get_best_trials()[0])
 
     def _measured(self, trial):
         folder = pathlib.Path(self._tuner.get_trial_dir(trial.trial_id))
@@ -117,23 +115,18 @@ class SearchRun(Run):
 
     def trials(self):
         """Settings, score and test accuracy of the winner, or of all trials."""
-        best = self._tuner.get_best_trials()[0]
-        chosen = self._tuner.get_best_trials(None)
         is_public = self.spec.tuner != "private_random"
-        if self.spec.recorded_trials == "winner":
-            chosen = [best]
-        rows = []
-        for trial in chosen:
-            accuracy = self._measured(trial)["test_accuracy"]
-            rows.append(
-                {
-                    "settings": dict(trial.hyperparameters.values),
-                    "score": trial.score,
-                    "test_accuracy": accuracy,
-                    "is_winner": trial is best,
-                    "not_for_release": not (is_public or trial is best),
-                }
-            )
+        chosen = self._tuner.get_best_trials(1 if self.spec.recorded_trials == "winner" else None)
+        rows = [
+            {
+                "settings": dict(trial.hyperparameters.values),
+                "score": trial.score,
+                "test_accuracy": self._measured(trial)["test_accuracy"],
+                "is_winner": trial is chosen[0],
+                "not_for_release": not (is_public or trial is chosen[0]),
+            }
+            for trial in chosen
+        ]
         noted = any(row["not_for_release"] for row in rows)
         return {"note": NOT_FOR_RELEASE if noted else "", "rows": rows}
 
@@ -164,8 +157,3 @@ def _private_tuner(search, checkpoint_every):
         return PrivateRandomSearch(hypermodel, **more, **shared)
     trials = math.ceil(spec.expected_trials)
     return PrivateBayesianOptimization(hypermodel, trials=trials, seed=spec.run.seed, **shared)
-
-
-def _plain_tuner(search, checkpoint_every):
-    # These trials have a backup after each epoch.
-    return PlainTuner(search.spec, search.data, search.run_dir)

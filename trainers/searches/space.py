@@ -15,10 +15,6 @@ def _around(value):
     return [float(f"{value * factor:.6g}") for factor in _AROUND]
 
 
-def _batch_norm(run):
-    return "batch" if run.kind == "non_private" else "public_batch"
-
-
 def _field(run, name):
     """The field of a run's spec that the values are of."""
     if name == "expected_batch_size" and run.kind == "non_private":
@@ -31,12 +27,13 @@ _GRIDS = {
     "l2_norm_clip": lambda run: _around(run.l2_norm_clip),
     "expected_batch_size": lambda run: [round(run.examples_per_update * f) for f in _LOTS],
     "groups": lambda run: [2, 4, 8, 16, 32],
-    "norm": lambda run: ["none", "layer", "group", _batch_norm(run)],
+    "norm": lambda run: [
+        *("none", "layer", "group"),
+        "batch" if run.kind == "non_private" else "public_batch",
+    ],
     "views": lambda run: [1, 5, 9],
 }
 _TYPES = {"learning_rate": float, "l2_norm_clip": float, "norm": str}
-SEARCHED = tuple(_GRIDS)
-"""The names of the settings that may be searched."""
 
 
 def grids(spec, num_examples=None):
@@ -47,7 +44,7 @@ def grids(spec, num_examples=None):
     run, found = spec.run, {}
     for item in spec.over.split(","):
         name, _, listed = item.strip().partition("=")
-        arguments.choice("a name in over", name, SEARCHED)
+        arguments.choice("a name in over", name, tuple(_GRIDS))
         if _field(run, name) not in options(run):
             raise ValueError(
                 f"Expected names in over that a cell of kind {run.kind!r} has, got {name!r}: it "

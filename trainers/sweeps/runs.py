@@ -67,9 +67,9 @@ def listing(runs, records, workers=1, kept=()):
     width = max(map(len, cells))
     lines, left = [], [spec for spec in runs if not is_done(spec, records)]
     for cell, specs in cells.items():
-        todo = [spec.seed for spec in specs if spec in left]
-        done = [spec.seed for spec in specs if spec not in left]
-        line = f"  {cell:<{width}}  seeds done: {_list(done)}; left: {_list(todo)}"
+        todo = ", ".join(f"{spec.seed}" for spec in specs if spec in left)
+        done = ", ".join(f"{spec.seed}" for spec in specs if spec not in left)
+        line = f"  {cell:<{width}}  seeds done: {done or 'none'}; left: {todo or 'none'}"
         if todo:
             line += f"; each: {duration(estimate(specs[0], records, kept))}"
         others = sum(
@@ -102,11 +102,9 @@ def estimate(spec, records, kept=()):
     Where each row gets its own backward pass through the whole batch, as in Algorithm 1, runs
     without that tell nothing. `kept` records are asked where none of the table's tells.
     """
-    seconds = _estimate(spec, records)
-    return _estimate(spec, kept) if seconds is None else seconds
-
-
-def _estimate(spec, records):
+    if kept:
+        seconds = estimate(spec, records)
+        return estimate(spec, kept) if seconds is None else seconds
     records = [
         r
         for r in records
@@ -216,7 +214,3 @@ def _whole_seconds(record):
     # Its seconds are those since it was last resumed; its speed holds for all of it.
     work, speed = _work(record), record["examples_per_second"]
     return work / speed if work and speed else None
-
-
-def _list(seeds):
-    return ", ".join(map(str, seeds)) or "none"

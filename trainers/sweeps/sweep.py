@@ -147,20 +147,16 @@ class _Sweep:
         self._left.remove(spec)
         said = "finished by another process"
         if outcome.record is not None:
-            self._records.append(outcome.record)
-            said = _result(outcome.record)
+            self._records.append(record := outcome.record)
+            holds = record["guarantee_holds"]
+            spent = f"epsilon {ceil_text(record['epsilon'])}" if holds else "NO GUARANTEE"
+            accuracy = f"test accuracy {record['test_accuracy']:.2f} %"
+            said = f"{accuracy}, {spent}, {record['seconds']:.0f} s"
         failed = [spec for spec, _ in self.failed]
         todo = [spec for spec in self._left if spec not in failed]
         elapsed = self._workers.elapsed()
         seconds = time_left(todo, self._records, self._count, elapsed, self._kept)
         return f"{said}; {self.progress()}, time left: {duration(seconds)}"
-
-
-def _result(record):
-    spent = "NO GUARANTEE"
-    if record["guarantee_holds"]:
-        spent = f"epsilon {ceil_text(record['epsilon'])}"
-    return f"test accuracy {record['test_accuracy']:.2f} %, {spent}, {record['seconds']:.0f} s"
 
 
 class _TerminatedError(BaseException):

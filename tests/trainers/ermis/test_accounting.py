@@ -26,7 +26,6 @@ def record():
     return accounting.accounting_record(epsilons=(1.0,))
 
 
-@pytest.mark.slow
 def test_the_record(record, tmp_path):
     assert set(record) == set(ACCOUNTING_FIELDS)
     write_record(tmp_path, record, ACCOUNTING_FIELDS)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
-from tfdpnorm.data import match_images
 from tfdpnorm.privacy.accountants import dp_sgd_event, epsilon_of
 from tfdpnorm.privacy.rounding import ceil_text
 from trainers import registry
@@ -15,7 +14,6 @@ from trainers.ermis import cells as ermis
 from trainers.ermis import plots as variational
 from trainers.ermis.readings import NEAREST
 from trainers.report import tables
-from trainers.runs.data import load_experiment_data
 from trainers.runs.optimizers import PowerDecay, make_optimizer
 from trainers.sweeps.runs import is_done
 
@@ -93,14 +91,6 @@ def test_dpvd_as_printed_guarantees_nothing(tmp_path):
     assert "NO GUARANTEE" in said[0] and "NO GUARANTEE" in said[-2]
     entry = tables.experiment_table([record], [])
     assert "NOT A GUARANTEE" in entry and "spent" not in entry
-
-
-def test_images_of_a_known_set_are_brought_to_a_size():
-    whole = load_experiment_data(ermis.spec("digits", "dpsgd", 1.0))
-    small = load_experiment_data(ermis.spec("digits", "dpsgd", 1.0, image_size=4))
-    for name in ("train_x", "test_x"):
-        expected = match_images(getattr(whole, name), (4, 4, 1))
-        np.testing.assert_array_equal(getattr(small, name), expected)
 
 
 # --- what the paper names beside its table ---

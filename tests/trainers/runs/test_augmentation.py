@@ -39,12 +39,6 @@ def test_rows_that_are_no_images_are_rejected(shape):
         augmentations(5, shape)
 
 
-@pytest.mark.parametrize("count", [1, 2, 16])
-def test_random_views_may_be_as_many_as_one_likes(tiny_spec, count):
-    spec = tiny_spec(augmentation_multiplicity=count, views="random")
-    assert isinstance(augmentations(count, (12, 12, 1), spec.views), RandomCropAndFlip)
-
-
 @pytest.mark.parametrize("views", ["moved", "random"])
 def test_a_run_is_made_with_its_kind_of_views(tiny_spec, tiny_data, views):
     spec = tiny_spec(augmentation_multiplicity=5, views=views, physical_batch_size=8)

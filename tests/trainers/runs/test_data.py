@@ -164,16 +164,6 @@ def test_public_rows_of_another_set_come_from_its_training_split(fake_sets):
     assert data.public_source == "8 images of cifar10"
 
 
-def test_a_set_of_another_archive_is_named_in_the_scale():
-    def source(name, split, data_dir):
-        x, y = np.zeros([9, 28, 28, 1], np.float32), np.zeros(9, np.int32)
-        return Examples(name, split, x, y, 10, is_complete=True, origin="another archive")
-
-    with mock.patch.object(datasets, "load_examples", source):
-        data = load_experiment_data(davody.spec("mnist", "layer", 1.0, max_examples=5))
-    assert data.scale.startswith("from another archive; first 5 of 9 training examples")
-
-
 def test_twins_of_rows_that_are_split_off_are_not_trained_on(monkeypatch):
     x = np.random.default_rng(0).random((40, 28, 28, 1), np.float32)
     x[20:] = x[:20]

@@ -256,21 +256,3 @@ def test_a_record_says_how_many_rows_there_was_memory_for(tiny_spec, tiny_data, 
     assert record["flags"]["physical_batch_size"] == run.model.slots.rows == 8
     with pytest.raises(ValueError, match="Expected physical_batch_size to be a whole number"):
         tiny_spec(physical_batch_size="most")
-
-
-@pytest.mark.slow
-def test_a_run_that_a_callback_stops_is_ended(tiny_spec, tiny_data, tmp_path):
-    def stop(batch, logs):
-        stopped.model.stop_training = True
-
-    callback = keras.callbacks.LambdaCallback(on_train_batch_end=stop)
-    stopped = PrivateRun(tiny_spec(), tiny_data, run_dir=tmp_path, callbacks=[callback])
-    stopped.restore()
-    stopped.train()
-    assert stopped.model.ledger.state.is_finished and 0 < stopped.model.ledger.updates
-    assert "The run has ended" in (tmp_path / "privacy_statement.txt").read_text()
-    stopped.close()
-    # The record can still be made, after a crash for instance.
-    again = PrivateRun(tiny_spec(), tiny_data, run_dir=tmp_path, resume=True)
-    again.restore()
-    assert again.train() == 0 and again.measured()["updates"] == stopped.model.ledger.updates

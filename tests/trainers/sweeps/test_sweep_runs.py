@@ -148,12 +148,6 @@ def test_larger_images_take_their_time():
     assert estimate(words, [record_of(small, seconds=10.0)]) == pytest.approx(1200.0)
 
 
-def test_views_take_their_time():
-    views = TABLE[1].replaced(column="views", augmentation_multiplicity=5)
-    assert estimate(views, [record_of(TABLE[1], seconds=10.0)]) == pytest.approx(50.0)
-    assert estimate(TABLE[1], [record_of(views, seconds=50.0)]) == pytest.approx(10.0)
-
-
 def test_a_resumed_run_counts_whole():
     spec = TABLE[1]
     # 40 updates of 50 at 200 per second, of which the last two seconds were recorded.
