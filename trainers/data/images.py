@@ -32,11 +32,9 @@ def load_labelled(name, split, data_dir=None, *, image_size=None, person_feature
     or by a column of the CSV file. Two images are of one person if the names are equal to the
     letter, whatever the class. Persons who are in both splits are rejected.
 
-    Args:
-        image_size: Height and width that images of files are brought to, each by itself; None for
-            images that are all of one size.
-        person_feature: Of folders "subfolder", of a CSV file the name of that column; None where
-            each image is of another person. It has no effect for known names.
+    `image_size` is the height and width that images of files are brought to, each by itself; None
+    for images that are all of one size. `person_feature` is "subfolder", or the name of the column;
+    None where each image is of another person. It has no effect for known names.
     """
     if name in known_names():
         return load_examples(name, split, data_dir)

@@ -40,15 +40,11 @@ _TFDS_NAMES = {"ag_news": "ag_news_subset"}
 
 
 def spec(dataset, norm, epsilon=None, *, model=None, norm_placement="hidden", **settings):
-    """The `PrivateSpec` of a cell of Tables 5 to 7, with our settings.
+    """The `PrivateSpec` of a cell of Tables 5 to 7, with our settings, but for those given.
 
-    Args:
-        dataset: "mnist" (Table 5), "cifar10" (Table 6), "ag_news" (Table 7), or "digits" (ours).
-        epsilon: Target epsilon, or None if `noise_multiplier` is among the settings.
-        model: Name of the network; None for the table's own.
-        norm_placement: "hidden" for ours, "all" for the paper's, whose Section 2 normalises the
-            logits too, "mod" for neither them nor the layer before.
-        **settings: Those of `PrivateSpec` that replace ours; None leaves ours in place.
+    Epsilon is None if `noise_multiplier` is among the settings, `model` for the table's own. The
+    placement of the normalisation is "hidden" for ours, "all" for the paper's, whose Section 2
+    normalises the logits too, "mod" for neither them nor the layer before.
     """
     experiment, own_model, table = _of_dataset(_PRIVATE, dataset)
     model = own_model if model is None else model
@@ -80,15 +76,11 @@ def spec(dataset, norm, epsilon=None, *, model=None, norm_placement="hidden", **
 
 
 def weight_noise_spec(dataset, norm, stddev, *, model=None, norm_placement="all", **settings):
-    """The `NonPrivateSpec` of a cell of Tables 2 to 4, with our settings.
+    """The `NonPrivateSpec` of a cell of Tables 2 to 4, with our settings, but for those given.
 
-    Args:
-        dataset: "mnist" (Table 2), "cifar10" (Table 3) or "ag_news" (Table 4).
-        stddev: Standard deviation of the noise in the weights.
-        model: Name of the network; None for the table's own.
-        norm_placement: "all" for the paper's augmented networks, "hidden" for ResNet and VGG as
-            they are, "mod" for these without their last normalisation.
-        **settings: Fields of `NonPrivateSpec` that replace ours; None leaves ours in place.
+    `stddev` is that of the noise in the weights. The placement of the normalisation is "all" for
+    the paper's augmented networks, "hidden" for ResNet and VGG as they are, "mod" for these without
+    their last normalisation.
     """
     experiment, own_model, table = _of_dataset(_WEIGHT_NOISE, dataset)
     model = own_model if model is None else model

@@ -58,18 +58,14 @@ def spec(
     hidden_units=HIDDEN_UNITS,
     **settings,
 ):
-    """The `PrivateSpec` of a cell, with our settings.
+    """The `PrivateSpec` of a cell, with our settings, but for those that are given and not None.
 
     Args:
-        method: One of `trainers.specs.parts.VARIATIONAL_METHODS`.
-        epsilon: Target epsilon, infinite for method "none"; or None if `noise_multiplier` is among
-            the settings.
-        calibrated_by: "ac" or "zcdp" for the noise of the paper's claim, or None.
-        reading: One of `trainers.specs.parts.READINGS`; "as_printed" needs a claim.
+        epsilon: Infinite for method "none"; None if `noise_multiplier` is among the settings.
+        calibrated_by: "ac" or "zcdp" for the noise of the paper's claim, which "as_printed" needs.
         model: "mlp", the paper's; "random_features"; or "small_cnn", whose features are learnt on a
             public set.
         hidden_units: Of the one hidden layer of "mlp"; None for the paper's.
-        **settings: Fields of `PrivateSpec` that replace ours; None leaves ours in place.
     """
     if hidden_units not in (None, HIDDEN_UNITS) and model != "mlp":
         raise ValueError(f"Expected hidden_units with model='mlp', got model={model!r}.")

@@ -7,15 +7,9 @@ from tensorflow import keras
 
 from tfdpnorm.keras_compat.exchange import without_mixed_precision
 from tfdpnorm.layers import ScaleNorm
-from trainers.analysis import (
-    Estimate,
-    Hessian,
-    block_activations,
-    lanczos,
-    power_iteration,
-    residual_additions,
-    trace,
-)
+from trainers.analysis.activations import block_activations, residual_additions
+from trainers.analysis.hessian import Hessian
+from trainers.analysis.spectrum import Estimate, lanczos, power_iteration, trace
 from trainers.records.made_with import made_with
 
 _SECONDS_BETWEEN_LINES = 60
@@ -55,7 +49,7 @@ def measure_landscape(name, model, x, y, settings, *, source, echo=print):
     if not asymmetry <= Hessian.MOST_ASYMMETRY:
         raise ValueError(
             f"Expected a model with right second derivatives, got {name!r} with a Hessian that is "
-            f"not symmetric (by {asymmetry:.2g}). See trainers.analysis.Hessian.asymmetry."
+            f"not symmetric (by {asymmetry:.2g}). See `asymmetry` in trainers.analysis.hessian."
         )
     limits = {"tolerance": settings.tolerance, "seed": settings.seed}
     power = power_iteration(hessian, max_iterations=settings.max_products, **limits)

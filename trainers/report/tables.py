@@ -15,28 +15,16 @@ _MOST_NAMES = 3  # of settings in an entry
 
 
 class TableForm(NamedTuple):
-    """How a table is made from records.
+    """How a table is made from records. Its dicts are from the names of cells, or of networks."""
 
-    Attributes:
-        summary: "mean": the mean over runs and their standard deviation. "median": the median, and
-            mean, standard deviation, least and largest behind it. "best": the largest.
-        paper: Dict from a cell to the paper's figure, in place of that of the records; None for
-            theirs.
-        top5: Dict from a cell to the paper's figure (or None) for the label among the five largest
-            logits, which is shown as well.
-        by_top5: Cells of which that is shown in place of the accuracy.
-        minutes: Dict from a network to the paper's training time, in words: two more columns have
-            it, and the median wall time of our runs, with their devices. None for no such columns.
-        errors: Dict from a cell to the paper's standard error; ours are standard errors, too, in
-            place of deviations. None for deviations, and no errors of the paper.
-    """
-
+    # "mean": over runs, and their standard deviation; "median": and mean, deviation, least and
+    # largest behind it; "best": the largest.
     summary: str = "mean"
-    paper: dict | None = None
-    top5: dict | None = None
-    by_top5: tuple = ()
-    minutes: dict | None = None
-    errors: dict | None = None
+    paper: dict | None = None  # the paper's figures, in place of those of the records
+    top5: dict | None = None  # those for the label among the five largest logits, shown as well
+    by_top5: tuple = ()  # cells of which these are shown in place of the accuracy
+    minutes: dict | None = None  # training times by network: two more columns have them, and ours
+    errors: dict | None = None  # the paper's standard errors, in place of deviations; so are ours
 
     def field(self, cell):
         """The field of the records whose accuracies stand for a cell."""

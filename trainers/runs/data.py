@@ -37,40 +37,23 @@ PRIVATE_VOCABULARY = (
 
 @dataclasses.dataclass(frozen=True)
 class ExperimentData:
-    """The arrays of one run.
+    """The arrays of one run: rows [N, ...] and labels [N], and what is to be said of them."""
 
-    Attributes:
-        train_x: [N, ...] training rows, private if anything is; labels are [N].
-        test_x: [N_test, ...]; None where nothing is tested.
-        public_x: [M, ...] public rows; `SyntheticRows` if they are to be made for the model; or
-            None.
-        scale: "full", or what was left out.
-        public_source: Where the public rows come from, in words; None without them.
-        validation_x: [N_validation, ...] rows to look at during training, held out of the training
-            rows or public, or None.
-        model_options: Dict of options that the model needs for these data.
-        pretrained: What was trained on public data, in words; None for nothing.
-        no_guarantee_because: Tuple of reasons, in the data, why no guarantee holds.
-        foreign: Tuple of `Caveat` on what imported weights have seen, and on features.
-        persons: [N rows] whose each training row is, integers, where persons are sampled; None
-            where rows are.
-    """
-
-    train_x: np.ndarray
+    train_x: np.ndarray  # private if anything is
     train_y: np.ndarray
     num_classes: int
-    test_x: np.ndarray | None = None
+    test_x: np.ndarray | None = None  # where nothing is tested
     test_y: np.ndarray | None = None
-    public_x: np.ndarray | SyntheticRows | None = None
-    scale: str = "full"
-    public_source: str | None = None
-    validation_x: np.ndarray | None = None
+    public_x: np.ndarray | SyntheticRows | None = None  # the latter are made for the model
+    scale: str = "full"  # or what was left out
+    public_source: str | None = None  # of the public rows, in words
+    validation_x: np.ndarray | None = None  # looked at during training: held out of it, or public
     validation_y: np.ndarray | None = None
-    model_options: dict = dataclasses.field(default_factory=dict)
-    pretrained: str | None = None
-    no_guarantee_because: tuple = ()
-    foreign: tuple = ()
-    persons: np.ndarray | None = None
+    model_options: dict = dataclasses.field(default_factory=dict)  # that these data need
+    pretrained: str | None = None  # what was trained on public data, in words
+    no_guarantee_because: tuple = ()  # reasons, in the data
+    foreign: tuple = ()  # of `Caveat`, on what imported weights have seen, and on features
+    persons: np.ndarray | None = None  # [N] whose each row is, where persons are sampled
 
     @property
     def num_examples(self):

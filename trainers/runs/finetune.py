@@ -199,24 +199,14 @@ def deployed_model(spec, private, image_shape):
 
 
 class ImportedParts(NamedTuple):
-    """An imported model, in two parts.
+    """An imported model, in two parts."""
 
-    Attributes:
-        frozen: Model whose outputs are computed once for each image; None if there is none.
-        trained: Model that is trained further, from images or from what is frozen; None if it is
-            all frozen.
-        features: F, the number of features.
-        classifier: The imported last layer that the new one begins with; None to begin with zeros.
-        said: Name and digest of the whole, in words.
-        foreign: What an earlier private run has spent on these weights: a tuple of `Caveat`.
-    """
-
-    frozen: keras.Model | None
-    trained: keras.Model | None
-    features: int
-    classifier: keras.layers.Dense | None
-    said: str
-    foreign: tuple
+    frozen: keras.Model | None  # whose outputs are computed once for each image
+    trained: keras.Model | None  # further, from images or from what is frozen; None if all is
+    features: int  # F, their number
+    classifier: keras.layers.Dense | None  # that the new last layer begins with; None for zeros
+    said: str  # name and digest of the whole, in words
+    foreign: tuple  # of `Caveat`: what an earlier private run has spent on these weights
 
 
 def imported_parts(spec):

@@ -47,16 +47,11 @@ def sweep(
 
     Args:
         specs: The cells of a table, which may be trained for several experiments.
-        run_cell: See `Job`.
         patterns: Which cells, see `select`.
-        workers: How many runs are trained at once.
-        output_dir: Folder of the records.
-        runs_dir: Folder of the folders of runs that are not done.
-        models_dir: Folder for the trained models and their privacy statements; None keeps none.
+        workers: How many runs are trained at once, each as in `Job`.
         kept_dir: Folder of further records, by which times are judged where those of `output_dir`
             do not tell; None for none.
         when_done: A line that is shown when no run is left.
-        make_pool: Function from a number of workers to what has `ProcessPool`'s methods.
 
     Returns:
         Exit code: 0; 1 if a run failed; 130 or 143 if stopped by Ctrl-C or SIGTERM.

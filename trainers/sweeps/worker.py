@@ -17,13 +17,9 @@ from trainers.sweeps.runs import is_done, run_folder, run_name
 class Job(NamedTuple):
     """Shared settings of the runs of a sweep.
 
-    Attributes:
-        run_cell: Function (spec, data_dir=, output_dir=, echo=, run_dir=, resume=) that trains a
-            cell, writes its record and returns a result with a `record`; importable by name. It
-            rejects a `run_dir` that holds another run.
-        runs_dir: Folder of the folders of runs.
-        models_dir: Folder for the trained models, None keeps none. Then `run_cell` takes
-            model_file= as well.
+    `run_cell` is a function (spec, data_dir=, output_dir=, echo=, run_dir=, resume=), importable by
+    name, that trains a cell, writes its record and returns a result with a `record`. It rejects a
+    `run_dir` that holds another run. With a `models_dir` it takes model_file= as well.
     """
 
     run_cell: Callable

@@ -6,7 +6,7 @@ from tensorflow import keras
 
 from tests.each import each
 from tfdpnorm import models
-from trainers.analysis import block_activations, residual_additions
+from trainers.analysis.activations import block_activations, residual_additions
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["plain", "scale_norm"])

@@ -7,7 +7,7 @@ from tensorflow import keras
 
 from tests.each import each
 from tfdpnorm.layers import PublicBatchNormalization, ScaleNorm
-from trainers.analysis import Hessian
+from trainers.analysis.hessian import Hessian
 
 
 def small_model(*layers, dtype="float64"):

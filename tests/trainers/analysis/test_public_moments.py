@@ -5,7 +5,7 @@ import pytest
 from tensorflow import keras
 
 from tfdpnorm.layers import PublicBatchNormalization
-from trainers.analysis import moment_mismatch, noise_through_statistics
+from trainers.analysis.public_moments import moment_mismatch, noise_through_statistics
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.each import each
-from trainers.analysis import lanczos, power_iteration, trace
+from trainers.analysis.spectrum import lanczos, power_iteration, trace
 
 
 class Known:
