@@ -219,21 +219,6 @@ def exported_head(tmp_path, model_path, **settings):
     return exported[0].path, result
 
 
-@pytest.mark.slow
-def test_the_head_first_then_more(tmp_path, model_path, public_set):
-    trainable = "head"
-    path, first = exported_head(tmp_path, model_path)
-    spec = small_spec(path, trainable=trainable, head="imported", image_size=None, steps=1)
-    second = run(spec.replaced(learning_rate=1e-9), tmp_path)
-    # Next to nothing is learned: the second stage begins where the first ended.
-    assert second.record["test_accuracy"] == pytest.approx(first.record["test_accuracy"], abs=0.6)
-    (said,) = second.model.ledger.state.sentences("foreign_weights")
-    assert "they are from model.keras" in said and "the two epsilons add up" in said
-    # A new head on the trunk that was frozen owes nothing to the first stage.
-    spec = small_spec(path, trainable=trainable, image_size=None, steps=1)
-    assert run(spec, tmp_path / "new").model.ledger.state.sentences("foreign_weights") == ()
-
-
 def test_frozen_layers_of_earlier_private_runs_are_named(
     tmp_path, model_path, public_set, monkeypatch
 ):

@@ -6,7 +6,6 @@ import re
 import pytest
 
 from tests.each import each
-from tfdpnorm import files
 from trainers.runs.kept import claim_run_dir
 from trainers.runs.settings import differences, differing
 from trainers.specs import NonPrivateSpec, PrivateSpec
@@ -234,14 +233,3 @@ def test_remains_of_a_crash_before_the_run_are_not_a_run(tmp_path, resume):
     (tmp_path / ".settings.json.123").write_text('{"learn')
     enter(tmp_path, PRIVATE, resume)
     assert json.loads((tmp_path / "settings.json").read_text())["learning_rate"] == 1.0
-
-
-def test_a_full_disk_is_said_and_leaves_nothing_that_counts(tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(files, "_TO_DISK", full)
-    with pytest.raises(OSError, match="No space left"):
-        enter(tmp_path / "run", PRIVATE, False)
-    monkeypatch.undo()
-    enter(tmp_path / "run", PRIVATE, False)

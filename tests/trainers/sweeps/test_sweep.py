@@ -109,22 +109,6 @@ def test_a_run_that_fails_does_not_stop_the_others(place, error, part):
     assert "Traceback" in (place.runs / "a_table" / "none-eps=1-seed0.log").read_text()
 
 
-def test_an_interrupted_run_never_goes_on_with_other_settings(place):
-    stopping = Trainer(**{"none/eps=1 seed 0": stop(KeyboardInterrupt())})
-    assert place.sweep(stopping) == 130
-    faster = [spec.replaced(learning_rate=9.0) for spec in TABLE]
-    trainer = Trainer()
-    assert place.sweep(trainer, faster) == 1
-    # The first cell had a record, with other settings by now: it is trained again.
-    assert trainer.trained == ["none/eps=inf seed 0", "layer/eps=1 seed 0"]
-    assert "has other settings: learning_rate. Move it away" in place.shown[-1]
-    assert (run_folder(place.runs, TABLE[1]) / "ledger").read_text() == "spent"
-    # What changes nothing that is measured is no obstacle.
-    same = [spec.replaced(physical_batch_size=8, search="long") for spec in TABLE]
-    assert place.sweep(trainer, same) == 0
-    assert trainer.trained[2:] == ["none/eps=1 seed 0", "layer/eps=1 seed 0"]
-
-
 def test_a_run_folder_is_kept_until_there_is_a_record(place):
     def forgetful(spec, run_dir, **_):
         run_dir.mkdir(exist_ok=True)

@@ -119,17 +119,6 @@ def test_kept_records_are_asked_where_no_other_one_tells():
     assert total.endswith("1 worker: 90 s, by kept records, perhaps of other machines.")
 
 
-def test_the_estimate_prefers_the_same_data_set():
-    networks = dict(model="resnet9", model_options=(("width", 16),), column="other")
-    narrow = TABLE[0].replaced(dataset="imagenette", **networks)
-    wide = TABLE[0].replaced(dataset="cifar10", **{**networks, "model_options": ()})
-    records = [record_of(narrow, seconds=10.0), record_of(wide, seconds=90.0)]
-    missing = narrow.replaced(column="missing")
-    assert estimate(missing, records) == pytest.approx(10.0)
-    # A width that is not stated is the network's default of 64.
-    assert estimate(missing.replaced(dataset="cifar10"), records[1:]) == pytest.approx(90.0 / 16)
-
-
 def test_larger_images_take_their_time():
     small = TABLE[1].replaced(dataset="cifar10", column="small")
     large = TABLE[1].replaced(dataset="imagenette", column="large")
