@@ -17,6 +17,7 @@ from tfdpnorm import files
 from trainers import spec_flags
 from trainers.cell_defaults import show_if_help_is_asked
 from trainers.data.catalogue import check_there
+from trainers.data.errors import DatasetCorruptError
 from trainers.scale import SCALES, at_scale
 from trainers.specs.training import CACHE_DIR
 
@@ -252,23 +253,13 @@ def run_app(main, spec=None, **usual):
             if len(argv) > 1:
                 raise ValueError(f"Expected --flag=value only, got {argv[1:]}. See --help.")
             main()
-        except Exception as error:
-            if not _is_mistake(error):
-                raise
+        except (ValueError, OSError, DatasetCorruptError) as error:
             print(f"Error: {_cause(error)}", file=sys.stderr)
             sys.exit(2)
 
     if spec is not None:
         show_if_help_is_asked(spec, usual)
     app.run(guarded)
-
-
-def _is_mistake(error):
-    if isinstance(error, ValueError | OSError):
-        return True
-    from trainers.data.errors import DatasetCorruptError, DatasetNotFoundError
-
-    return isinstance(error, DatasetCorruptError | DatasetNotFoundError)
 
 
 def _cause(error):

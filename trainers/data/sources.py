@@ -5,7 +5,7 @@ import numpy as np
 from tfdpnorm import arguments
 from tfdpnorm.data.examples import Examples
 from trainers.data import digits, tfds
-from trainers.data.catalogue import SPLITS, TFDS_SOURCES, known_names, official_size, prepared
+from trainers.data.catalogue import SOURCES, SPLITS, known_names, official_size, prepared
 
 
 def load_examples(name, split, data_dir=None):
@@ -36,17 +36,15 @@ def load_examples(name, split, data_dir=None):
             name, split, x, y, num_classes=10, is_complete=True, class_names=tuple("0123456789")
         )
 
-    source = TFDS_SOURCES[name]
-    folder = prepared(name, data_dir)
+    source = SOURCES[name]
+    folder, split_name = prepared(name, split, data_dir)
     kinds = {
         "label": "i",
         **({"title": "O", "description": "O"} if source.is_text else {"image": "u1"}),
     }
     # Of imagenette alone the images differ in size.
     side = source.shape[0] if name == "imagenette" else None
-    columns, class_names = tfds.read(
-        folder, source.split(split), kinds, source.num_classes, side=side
-    )
+    columns, class_names = tfds.read(folder, split_name, kinds, source.num_classes, side=side)
     if source.is_text:
         pairs = zip(columns["title"], columns["description"], strict=True)
         texts = [(title + b" " + text).decode("utf-8", "replace") for title, text in pairs]

@@ -5,13 +5,7 @@ import dataclasses
 import numpy as np
 
 from tfdpnorm.data.examples import Examples
-from trainers.data.catalogue import (
-    counted,
-    image_shape,
-    known_names,
-    num_classes,
-    official_size,
-)
+from trainers.data.catalogue import SOURCES, counted, official_size
 from trainers.data.images import sizes_of
 from trainers.runs import data as loading
 from trainers.runs import pretraining
@@ -74,8 +68,9 @@ def outline(spec, data_dir=None):
 def _outlined(name, split, data_dir, spec):
     """`Examples` of a set whose rows are not loaded, and whose labels are all 0."""
     is_complete, persons = True, None
-    if name in known_names():
-        count, shape, classes = counted(name, split, data_dir), image_shape(name), num_classes(name)
+    if name in SOURCES:
+        count, shape = counted(name, split, data_dir), SOURCES[name].shape
+        classes = SOURCES[name].num_classes
         is_complete = count == official_size(name, split)
     else:
         feature = spec.person_feature if name == spec.dataset else None

@@ -6,7 +6,7 @@ import pathlib
 import statistics
 
 from tfdpnorm import arguments, models
-from trainers.data.catalogue import image_shape, known_names, official_size
+from trainers.data.catalogue import SOURCES, official_size
 from trainers.records.store import file_name
 from trainers.runs.settings import differences
 
@@ -177,7 +177,7 @@ def _examples(run, record):
     """N of a run, by another one's record: the same on the same data set."""
     flags = record["flags"]
     same = flags.get("dataset") == run.dataset and flags.get("max_examples") == run.max_examples
-    if same or run.dataset not in known_names():
+    if same or run.dataset not in SOURCES:
         return record["num_examples"]
     return min(official_size(run.dataset, "train"), run.max_examples or math.inf)
 
@@ -189,8 +189,8 @@ def _pixels(settings):
     shape = None
     if settings.get("image_size"):
         shape = 2 * (settings["image_size"],)
-    elif settings.get("dataset") in known_names():
-        shape = image_shape(settings["dataset"])
+    elif settings.get("dataset") in SOURCES:
+        shape = SOURCES[settings["dataset"]].shape
     return shape and shape[0] * shape[1]
 
 
