@@ -28,7 +28,7 @@ def plot_progress(records, path, title, networks=()):
     panels = collections.defaultdict(dict)
     for (network, column), group in by_cell(records, networks).items():
         if any(record["curve"] for record in group):
-            panels[column, *_kind(group[0])][network] = group
+            panels[(column, *_kind(group[0]))][network] = group
     columns = sorted({column for column, _, _ in panels}, key=lambda c: float(c.partition("=")[2]))
     rows = sorted(
         {place[1:] for place in panels}, key=lambda row: (row[0], [*_KINDS].index(row[1]))
