@@ -241,3 +241,8 @@ def test_heads_that_cannot_be_begun_with(tmp_path, model_path):
     keras.Sequential([keras.Input((12, 12, 1)), layers.Conv2D(2, 3)]).save(tmp_path / "b.keras")
     with pytest.raises(ValueError, match="ends with Conv2D"):
         run(small_spec(tmp_path / "b.keras", head="imported"), tmp_path)
+
+
+def test_constants_are_not_taken_from_rows_that_are_split_off(model_path):
+    with pytest.raises(ValueError, match="Expected a public data set.*got public_dataset='split'"):
+        small_spec(model_path, feature_scaling="public", public_dataset="split")

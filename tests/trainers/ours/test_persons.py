@@ -15,6 +15,7 @@ from trainers.ours.persons_runs import (
     NETWORKS,
     WAYS,
     PersonsRun,
+    runs,
 )
 from trainers.records.fields import PERSONS_FIELDS
 
@@ -78,3 +79,10 @@ def test_each_way_has_the_epsilon_that_it_says(number, monkeypatch):
         assert 2.9 < of_person <= 3.0
         assert (of_row is None) == (way.unit == "person")
     assert record["num_rows"] == 80 or way.unit == "row" and way.most < 10
+
+
+def test_runs_of_the_first_seed_come_first():
+    chosen = runs(["digits"], [1.0, 3.0], [0, 1])
+    assert [run.seed for run in chosen] == sorted(run.seed for run in chosen)
+    different = {(run.cell, run.seed) for run in chosen}
+    assert len(different) == len(chosen) == 4 * len(KINDS) * len(WAYS)

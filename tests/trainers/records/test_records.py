@@ -178,3 +178,22 @@ def test_a_change_anywhere_in_the_code_shows_in_the_commit(monkeypatch):
 def test_the_commit_is_none_where_there_is_no_git(monkeypatch):
     monkeypatch.setenv("PATH", "")
     assert made_with.source_commit() is None
+
+
+@pytest.mark.parametrize("statement", [None, {"run": "0123"}])
+def test_a_copy_of_a_record_is_no_run(tmp_path, make_record, capsys, statement):
+    record = make_record(statement=statement)
+    path = write_record(tmp_path, record)
+    (tmp_path / "copy.json").write_text(path.read_text())
+    assert read_records(tmp_path) == [record]
+    assert "Left out" in capsys.readouterr().err
+    path.write_text(json.dumps(dict(record, seed=1, statement=None)))
+    assert len(read_records(tmp_path)) == 2
+
+
+def test_a_name_from_hostile_cells_stays_in_the_folder(tmp_path, make_record):
+    folder = tmp_path / "results"
+    path = write_record(folder, make_record(cell="../../x y/\u00e9\n*?eps=1"))
+    assert path.parent == folder and path.name.endswith("seed0.json")
+    assert [p.name for p in tmp_path.iterdir()] == ["results"]
+    assert read_records(folder)[0]["cell"] == "../../x y/\u00e9\n*?eps=1"

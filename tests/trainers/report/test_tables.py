@@ -97,3 +97,10 @@ def test_an_entry_says_if_a_run_spent_more_than_its_column_says(make_record):
     assert "spent" not in cells_of(tables.experiment_table([within]))[cell]
     entry = cells_of(tables.experiment_table([within, over]))[cell]
     assert entry.endswith("; epsilon 1.002 spent")
+
+
+@pytest.mark.parametrize("epsilon", [0.00123449, 0.123449, 1.23449, 12.3449, 123.4491])
+def test_run_table_never_rounds_epsilon_down(make_record, epsilon):
+    row = tables.run_table([make_record(epsilon=epsilon)]).splitlines()[-1]
+    shown = float(re.split(r"\s{2,}", row)[3])
+    assert epsilon <= shown <= 1.001 * epsilon

@@ -26,6 +26,13 @@ def digits():
     return {norm: load_experiment_data(davody.spec("digits", norm, 1.0)) for norm in NORMS}
 
 
+def test_public_and_private_digits_partition_the_training_set(digits):
+    data = digits["public_batch"]
+    whole = match_images(load_examples("digits", "train").x, (28, 28, 1))
+    both = np.concatenate([data.public_x, data.train_x])
+    assert sorted(row.tobytes() for row in both) == sorted(row.tobytes() for row in whole)
+
+
 def test_examples_that_answer_of_plateaus_are_not_trained_on():
     plateau = dict(plateau="private", plateau_examples=100, learning_rate_schedule="constant")
     spec = davody.spec("digits", "none", 1.0, **plateau)

@@ -107,3 +107,14 @@ def test_public_examples_that_are_trained_on_are_none(tiny_spec, tiny_data):
 def test_a_public_set_that_is_none(tiny_spec, settings, message):
     with pytest.raises(ValueError, match=message):
         tiny_spec(dataset="mnist", **settings)
+
+
+def test_examples_that_are_held_out_are_no_test_set(tiny_spec):
+    with pytest.raises(ValueError, match="held_out=9 cannot be combined with plateau='test'"):
+        tiny_spec(plateau="test", held_out=9)
+    tiny_spec(plateau="private", held_out=9)
+
+
+def test_a_schedule_besides_is_rejected(tiny_spec):
+    with pytest.raises(ValueError, match="learning_rate_schedule='constant' with a plateau"):
+        tiny_spec(plateau="private", learning_rate_schedule="cosine")

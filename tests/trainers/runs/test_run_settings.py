@@ -233,3 +233,27 @@ def test_remains_of_a_crash_before_the_run_are_not_a_run(tmp_path, resume):
     (tmp_path / ".settings.json.123").write_text('{"learn')
     enter(tmp_path, PRIVATE, resume)
     assert json.loads((tmp_path / "settings.json").read_text())["learning_rate"] == 1.0
+
+
+@pytest.mark.parametrize("exists", [False, True])
+@pytest.mark.parametrize("error", [ValueError("no such budget"), KeyboardInterrupt()])
+def test_a_preparation_that_fails_leaves_nothing(tmp_path, exists, error):
+    folder = tmp_path / "run"
+    if exists:
+        folder.mkdir()
+    with pytest.raises(type(error)):
+        with claim_run_dir(folder, PRIVATE):
+            raise error
+    assert folder.exists() is exists and content(tmp_path) == ({"run": False} if exists else {})
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_run_that_fails_keeps_its_settings(tmp_path, resume):
+    if resume:
+        begin(tmp_path)
+    with pytest.raises(ValueError, match="odd"):
+        with claim_run_dir(tmp_path, PRIVATE, resume):
+            (tmp_path / "ledger.jsonl").write_text("spent")
+            raise ValueError("odd")
+    assert {"settings.json", "ledger.jsonl"} <= set(content(tmp_path))
+    enter(tmp_path, PRIVATE, True)

@@ -56,6 +56,14 @@ def test_public_words_come_from_the_file_alone(texts, tmp_path):
     assert data.no_guarantee_because == ()
 
 
+def test_a_file_that_is_not_there_is_named(texts, tmp_path):
+    path = tmp_path / "nowhere.txt"
+    with pytest.raises(OSError, match="nowhere.txt"):
+        load_experiment_data(
+            davody.spec("ag_news", "layer", 3.0, vocabulary="public", vocabulary_file=str(path))
+        )
+
+
 @pytest.mark.parametrize(
     "dataset, fields, message",
     [

@@ -184,3 +184,18 @@ def test_a_search_without_privacy(tiny_data, tmp_path):
     again = registry.run_class(spec)(spec, tiny_data, run_dir=tmp_path / "run", resume=True)
     again.train()
     assert again.measured()["trials"] == record["trials"]
+
+
+@pytest.mark.slow
+def test_a_record_for_release_has_the_winner_alone(searched, tiny_data, tmp_path, monkeypatch):
+    monkeypatch.setattr(NumberOfRuns, "draw", lambda self, rng: 2)
+    spec = searched()
+    run = registry.run_class(spec)(spec, tiny_data, echo=lambda text: None)
+    assert "epsilon of the search" in run.describe()
+    run.train()
+    measured = run.measured()
+    (row,) = measured["trials"]["rows"]
+    assert row["is_winner"] and not row["not_for_release"] and not measured["trials"]["note"]
+    assert run.shown_seconds(1e6) < 1e5  # not how long all of them took
+    run.close()
+    assert json.dumps(measured)

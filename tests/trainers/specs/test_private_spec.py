@@ -38,3 +38,11 @@ def test_a_share_of_the_budget_is_for_noised_statistics_only():
     assert spec.statistics_budget_share == 0.3
     with pytest.raises(ValueError, match="noised_batch.*got 0.3 with norm='layer'"):
         make_spec(norm="layer", statistics_budget_share=0.3)
+
+
+@pytest.mark.parametrize(
+    "fields, unclipped",
+    [({"epsilon": INF}, True), ({"epsilon": 8.0}, False), ({"noise_multiplier": 0.0}, False)],
+)
+def test_only_infinite_epsilon_switches_clipping_off(fields, unclipped):
+    assert make_spec(**fields).is_unclipped is unclipped

@@ -68,6 +68,18 @@ def test_runs_of_another_tables_experiment_are_not_trained_again(place):
     assert "seeds done: 0; left: none" in lines[1] and "with other settings" not in place.shown[0]
 
 
+def test_models_are_kept_where_the_sweep_is_told_to(place, tmp_path):
+    trainer, files = Trainer(), []
+
+    def run_cell(spec, model_file=None, **rest):
+        files.append(model_file)
+        return trainer(spec, **rest)
+
+    place.sweep(run_cell, specs=TABLE[:1], models_dir=str(tmp_path / "models"))
+    assert files == [str(tmp_path / "models" / "a_table-none-eps=inf-seed0.keras")]
+    assert (tmp_path / "models").is_dir()
+
+
 def stop(exception):
     def event(*_):
         raise exception
@@ -264,3 +276,32 @@ def test_sigterm_ends_the_workers_and_keeps_what_was_begun(place):
         os.kill(int(pid.read_text()), 0)
     assert place.kept() == ["none-eps=inf-seed0"]
     assert "Stopped with 0 of 3 done" in place.shown[-1]
+
+
+def test_an_interrupted_run_never_goes_on_with_other_settings(place):
+    stopping = Trainer(**{"none/eps=1 seed 0": stop(KeyboardInterrupt())})
+    assert place.sweep(stopping) == 130
+    faster = [spec.replaced(learning_rate=9.0) for spec in TABLE]
+    trainer = Trainer()
+    assert place.sweep(trainer, faster) == 1
+    # The first cell had a record, with other settings by now: it is trained again.
+    assert trainer.trained == ["none/eps=inf seed 0", "layer/eps=1 seed 0"]
+    assert "has other settings: learning_rate. Move it away" in place.shown[-1]
+    assert (run_folder(place.runs, TABLE[1]) / "ledger").read_text() == "spent"
+    # What changes nothing that is measured is no obstacle.
+    same = [spec.replaced(physical_batch_size=8, search="long") for spec in TABLE]
+    assert place.sweep(trainer, same) == 0
+    assert trainer.trained[2:] == ["none/eps=1 seed 0", "layer/eps=1 seed 0"]
+
+
+def test_a_run_folder_of_unknown_settings_is_left_alone(place):
+    folder = run_folder(place.runs, TABLE[0])
+    folder.mkdir(parents=True)
+    trainer = Trainer()
+    assert place.sweep(trainer, TABLE[:1], dry_run=True) == 0
+    (folder / "ledger").write_text("somebody's")
+    assert place.sweep(trainer, TABLE[:1]) == 1
+    assert trainer.trained == [] and (folder / "ledger").read_text() == "somebody's"
+    assert "but no settings.json" in place.shown[-1]
+    (folder / "ledger").unlink()
+    assert place.sweep(trainer, TABLE[:1]) == 0
