@@ -33,7 +33,7 @@ def run_main(module, arguments, monkeypatch, capsys):
     """Runs a program of trainers' kind in this process, through absl and with its own flags only.
 
     Args:
-        module: With `define_flags` and `main`.
+        module: With `define_flags`, and `main` or `spec`.
         arguments: Of the command line.
         monkeypatch: The fixture.
         capsys: The fixture.
@@ -55,7 +55,7 @@ def run_main(module, arguments, monkeypatch, capsys):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("default")
             try:
-                common.run_app(module.main)
+                common.run_app(common.main_of(module))
             except SystemExit as end:
                 code = end.code or 0
     finally:

@@ -18,7 +18,6 @@ import sys
 from absl import flags, logging
 
 from tfdpnorm.choices import CANARY_KINDS, STATISTICS
-from tfdpnorm.files import make_folder
 from trainers.records.fields import AUDIT_FIELDS, SENSITIVITY_FIELDS
 from trainers.records.store import read_records, write_record
 from trainers.specs import AuditSpec
@@ -31,7 +30,6 @@ _CANARIES = {"canaries": (200, 1 / 2, 40), "gradient_canaries": (5_000, 1 / 5, 4
 
 
 def define_flags():
-    """Defines this program's flags."""
     flags.DEFINE_enum(
         "check",
         "epsilon",
@@ -58,6 +56,7 @@ def define_flags():
         None,
         f"Released numbers per batch; default: {_MECHANISM_SAMPLES:,}, {_BLACK_BOX_SAMPLES:,} "
         "with --black_box.",
+        lower_bound=1,
     )
     flags.DEFINE_float("confidence", 0.95, "Confidence of the lower bound on epsilon.")
     flags.DEFINE_bool(
@@ -74,12 +73,14 @@ def define_flags():
         None,
         "Canaries, each in the data with probability 1/2; default: 200, or 5,000 with "
         "gradient_canaries.",
+        lower_bound=1,
     )
     flags.DEFINE_integer(
         "guesses",
         None,
         "Coins guessed, an even number; default: half of the canaries, or a fifth with "
         "gradient_canaries.",
+        lower_bound=2,
     )
     flags.DEFINE_enum("canary_kind", "mislabelled", CANARY_KINDS, "Kind of the canaries.")
     flags.DEFINE_integer("num_examples", 200, "Private rows in addition to the canaries.")
@@ -89,23 +90,20 @@ def define_flags():
         "Updates of the training with canaries; default: 40, or 4 with gradient_canaries.",
         lower_bound=1,
     )
-    common.define_mixed_precision()
-    common.define_data_dir()
+    common.define("mixed_precision", "data_dir")
     flags.DEFINE_string("output_dir", "outputs/audits", "Folder of records, table and plot.")
 
 
 def main():
-    """Runs the check that the flags ask for."""
     # TensorFlow and tensorflow-privacy report at length how they vectorise.
     logging.set_verbosity(logging.ERROR)
-    folder = make_folder(FLAGS.output_dir, "output_dir")
-    check = {"epsilon": _epsilon, "sensitivity": _sensitivity}
-    if check.get(FLAGS.check, _canaries)(folder):
+    folder = common.make_output_dir()
+    check = {"epsilon": _epsilon, "sensitivity": _sensitivity}.get(FLAGS.check, _canaries)
+    if check(folder):  # a guarantee was broken
         sys.exit(1)
 
 
 def _epsilon(folder):
-    """Audits one step in each mode; returns whether a guarantee was broken."""
     from trainers.audits import report, run
 
     settings = common.parsed(AuditSpec)
@@ -117,7 +115,7 @@ def _epsilon(folder):
     for mode in modes:
         record = run.run_one_step(
             spec.replaced(statistics=mode),
-            samples=_or(FLAGS.samples, default),
+            samples=FLAGS.samples or default,
             confidence=FLAGS.confidence,
             black_box=FLAGS.black_box,
             ascent_steps=FLAGS.ascent_steps or 0,
@@ -132,28 +130,24 @@ def _epsilon(folder):
 
 
 def _canaries(folder):
-    """Audits one training; returns whether a guarantee was broken."""
     from trainers.audits import report, run
 
     canaries, share, steps = _CANARIES[FLAGS.check]
-    count = _or(FLAGS.canaries, canaries)
+    count = FLAGS.canaries or canaries
     half = {"expected_batch_size": (FLAGS.num_examples + count) // 2}
     settings = dict(
         canaries=count,
-        guesses=_or(FLAGS.guesses, int(count * share / 2) * 2),
+        guesses=FLAGS.guesses or int(count * share / 2) * 2,
         num_examples=FLAGS.num_examples,
-        steps=_or(FLAGS.steps, steps),
+        steps=FLAGS.steps or steps,
         confidence=FLAGS.confidence,
         data_dir=FLAGS.data_dir,
     )
     spec = AuditSpec(**{**half, **common.parsed(AuditSpec)})
     if FLAGS.check == "canaries":
         record = run.run_canaries(spec, **settings, kind=FLAGS.canary_kind)
-        details = record["details"]
-        print(
-            f"{details['canaries']} canaries, {details['guesses']} guesses, {details['correct']} "
-            "of them correct."
-        )
+        found = "{canaries} canaries, {guesses} guesses, {correct} of them correct."
+        print(found.format(**record["details"]))
         _show(record, folder)
         print(f"\n{report.audit_table([record])}")
         return record["violation"] and record["guarantee_holds"]
@@ -194,10 +188,5 @@ def _show(record, folder):
     print(f"  Record: {write_record(folder, record, AUDIT_FIELDS)}")
 
 
-def _or(value, default):
-    return default if value is None else value
-
-
 if __name__ == "__main__":
-    define_flags()
-    common.run_app(main)
+    common.run(__name__)

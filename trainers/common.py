@@ -1,4 +1,8 @@
-"""The flags of all training programs, and the way from flags to a run."""
+"""The flags of all programs, and the way from flags to a run.
+
+A program is a module with `define_flags` and `main`; one that trains a single spec has `spec` in
+place of `main`, or beside it for the defaults that --help shows.
+"""
 
 import functools
 import logging as standard_logging
@@ -9,9 +13,11 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is loade
 
 from absl import app, flags, logging
 
+from tfdpnorm import files
 from trainers import spec_flags
 from trainers.cell_defaults import show_if_help_is_asked
 from trainers.data.catalogue import check_there
+from trainers.data.errors import DatasetCorruptError
 from trainers.scale import SCALES, at_scale
 from trainers.specs.training import CACHE_DIR
 
@@ -20,91 +26,66 @@ FLAGS = flags.FLAGS
 # They count as flags of the program that asks for them, so that its --help lists them.
 flags.disclaim_key_flags()
 
-
-def define_data_dir():
-    """Defines the flag for the folder of the data sets."""
-    flags.DEFINE_string(
-        "data_dir", None, "TFDS directory; default: TFDS_DATA_DIR, then TFDS's own."
-    )
-
-
-def define_dry_run():
-    """Defines the flag of programs that train, to have them say what they would do."""
-    flags.DEFINE_bool("dry_run", False, "Print noise, updates and time; load and train nothing.")
-
-
-def define_mixed_precision():
-    """Defines the flag of all programs that train, for the precision."""
-    flags.DEFINE_bool(
-        "mixed_precision",
-        None,
-        "Compute in half precision: mixed_bfloat16, or mixed_float16 on a GPU without bfloat16; "
-        "--nomixed_precision is float32 (default: that of --precision).",
-    )
-
-
-def define_scale():
-    """Defines the flag of programs whose cells have a paper."""
-    flags.DEFINE_enum(
-        "scale",
-        "ours",
-        SCALES,
-        "Settings: ours, which two cores can train; or those that the paper states, "
-        "with as many rows at once as fit into memory. Flags override both.",
-    )
-
-
-def at_given_scale(make_spec):
-    """Decorates a function that makes a program's spec, to have it at --scale."""
-
-    @functools.wraps(make_spec)
-    def scaled():
-        with at_scale(FLAGS.scale):
-            return make_spec()
-
-    return scaled
-
-
-def define_run_flags():
-    """Defines the flags of all training programs that are no fields of a spec."""
-    define_dry_run()
-    define_mixed_precision()
-    define_data_dir()
+# By name, of flags that several programs have: how they are defined, default and help.
+_SHARED = {
+    "data_dir": (
+        flags.DEFINE_string, None, "TFDS directory; default: TFDS_DATA_DIR, then TFDS's own."
+    ),
+    "dry_run": (flags.DEFINE_bool, False, "Print noise, updates and time; load and train nothing."),
+    "mixed_precision": (
+        flags.DEFINE_bool, None, "Compute in half precision: mixed_bfloat16, or mixed_float16 on a "
+        "GPU without bfloat16; --nomixed_precision is float32 (default: that of --precision).",
+    ),
+    "scale": (
+        functools.partial(flags.DEFINE_enum, enum_values=SCALES), "ours", "Settings: ours, which "
+        "two cores can train; or those that the paper states, with as many rows at once as fit "
+        "into memory. Flags override both.",
+    ),
+    "compute": (flags.DEFINE_bool, True, "Train; otherwise show the records of the folder again."),
     # Not results/, whose records are kept and averaged into the papers' tables.
-    flags.DEFINE_string("output_dir", "outputs/results", "Folder for the record of the run.")
-    flags.DEFINE_string(
-        "save_model",
-        None,
-        "Keras file (.keras) for the trained model; its privacy statement is written next to it, "
-        "and so is the model with averaged weights (...-average.keras), if weights were averaged.",
-    )
-    define_cache_dir()
-    flags.DEFINE_string(
-        "run_dir",
-        None,
-        "Folder for the checkpoints and the ledger, from which the run resumes after a crash; "
-        "default: none.",
-    )
-    flags.DEFINE_bool(
-        "resume", False, "Resume the run that --run_dir holds, or begin it if it holds none."
-    )
+    "output_dir": (flags.DEFINE_string, "outputs/results", "Folder for the record of the run."),
+    "save_model": (
+        flags.DEFINE_string, None, "Keras file (.keras) for the trained model; its privacy "
+        "statement is written next to it, and so is the model with averaged weights "
+        "(...-average.keras), if weights were averaged.",
+    ),
+    "cache_dir": (
+        flags.DEFINE_string, CACHE_DIR, "Folder for pre-trained networks and their features."
+    ),
+    "run_dir": (
+        flags.DEFINE_string, None, "Folder for the checkpoints and the ledger, from which the run "
+        "resumes after a crash; default: none.",
+    ),
+    "resume": (
+        flags.DEFINE_bool, False, "Resume the run that --run_dir holds, or begin it if it holds "
+        "none.",
+    ),
+    "checkpoint_every": (
+        flags.DEFINE_integer, None, "Updates between checkpoints; default: a fiftieth of all "
+        "updates.",
+    ),
+}  # fmt: skip
+_OF_RUNS = (
+    *("dry_run", "mixed_precision", "data_dir", "output_dir"),
+    *("save_model", "cache_dir", "run_dir", "resume"),
+)
+OF_PRIVATE_RUNS = (*_OF_RUNS, "checkpoint_every")
 
 
-def define_cache_dir():
-    """Defines the folder for what is computed once for several runs."""
-    flags.DEFINE_string(
-        "cache_dir", CACHE_DIR, "Folder for pre-trained networks and their features."
-    )
+def define(*names):
+    """Defines flags that several programs have, by their names."""
+    for name in names:
+        define_flag, default, text = _SHARED[name]
+        define_flag(name, default, help=text)
 
 
-def define_private_run_flags():
-    """Defines the flags of programs that train privately, besides those of all."""
-    flags.DEFINE_integer(
-        "checkpoint_every",
-        None,
-        "Updates between checkpoints; default: a fiftieth of all updates.",
-    )
-    define_run_flags()
+def define_run(spec_class, *more, **fields):
+    """Defines the flags of a program that trains a spec: its fields, those of runs, and `more`.
+
+    `fields` are the arguments of `trainers.spec_flags.define`.
+    """
+    spec_flags.define(spec_class, **fields)
+    define(*(OF_PRIVATE_RUNS if spec_class.kind == "private" else _OF_RUNS), *more)
 
 
 def parsed(spec_class):
@@ -197,7 +178,7 @@ def _of_private_runs(spec):
     """The arguments that only private runs take, a dict."""
     if "checkpoint_every" not in FLAGS or FLAGS.checkpoint_every is None:
         return {}
-    if spec.run.kind != "private" or spec.run.reading != "sound":
+    if spec.run.kind != "private" or spec.run.variational.reading != "sound":
         raise ValueError(
             "Expected a private training with --checkpoint_every, got "
             f"--checkpoint_every={FLAGS.checkpoint_every} where it has no effect. Leave it out."
@@ -205,6 +186,50 @@ def _of_private_runs(spec):
     if spec.kind == "private" and FLAGS.run_dir is None:
         raise ValueError("--checkpoint_every needs --run_dir. Name the folder of the run.")
     return {"checkpoint_every": FLAGS.checkpoint_every}
+
+
+def make_output_dir():
+    """Returns the folder that --output_dir names, which is made if absent."""
+    return files.make_folder(FLAGS.output_dir, "output_dir")
+
+
+def show_records(experiment, fields, text_of, plot=None, newest=False):
+    """Prints the table of the records in --output_dir, and writes it there, with their plot.
+
+    Args:
+        text_of: Function from the records, or from the `newest` alone, to the table.
+        plot: Function from the same and a path to the path of the plot; None for no plot.
+    """
+    from trainers.records.store import read_records
+
+    folder = make_output_dir()
+    records = read_records(folder, experiment, fields=fields)
+    if not records:
+        raise ValueError(f"There are no records in {folder}. Leave --nocompute out.")
+    shown = records[-1] if newest else records
+    text, path = text_of(shown), folder / f"{experiment}.md"
+    path.write_text(text + "\n", "utf-8")
+    plotted = f"; plot: {plot(shown, path.with_suffix('.png'))}" if plot else ""
+    print(f"{text}\n\nTable: {path}{plotted}")
+
+
+def spec_of(program):
+    """Returns the spec that the flags of a program describe, at their --scale."""
+    with at_scale(FLAGS.scale if "scale" in FLAGS else "ours"):
+        return program.spec()
+
+
+def main_of(program):
+    """Returns what a program does with parsed flags, a function."""
+    return getattr(program, "main", None) or (lambda: train(spec_of(program)))
+
+
+def run(name, **usual):
+    """Runs the program in the module of this name; for `usual` see `run_app`."""
+    program = sys.modules[name]
+    program.define_flags()
+    spec = functools.partial(spec_of, program) if hasattr(program, "spec") else None
+    run_app(main_of(program), spec, **usual)
 
 
 def run_app(main, spec=None, **usual):
@@ -219,36 +244,22 @@ def run_app(main, spec=None, **usual):
         # absl has set INFO by now. Not which files TFDS reads, unless --verbosity asks for it.
         if not FLAGS["verbosity"].present:
             logging.set_verbosity(logging.WARNING)
-        standard_logging.getLogger("tensorflow").addFilter(_says_more_than_slow_callbacks)
+        # Keras 2's: users of programs have no callbacks. Those of the programs test the network
+        # meanwhile, which may well take longer than a batch.
+        standard_logging.getLogger("tensorflow").addFilter(
+            lambda line: "is slow compared to the batch time" not in line.getMessage()
+        )
         try:
             if len(argv) > 1:
                 raise ValueError(f"Expected --flag=value only, got {argv[1:]}. See --help.")
             main()
-        except Exception as error:
-            if not _is_mistake(error):
-                raise
+        except (ValueError, OSError, DatasetCorruptError) as error:
             print(f"Error: {_cause(error)}", file=sys.stderr)
             sys.exit(2)
 
     if spec is not None:
         show_if_help_is_asked(spec, usual)
     app.run(guarded)
-
-
-def _says_more_than_slow_callbacks(record):
-    """Whether a log record is not Keras 2's "Check your callbacks": users of programs have none.
-
-    Those of the programs test the network meanwhile, which may well take longer than a batch.
-    """
-    return "is slow compared to the batch time" not in record.getMessage()
-
-
-def _is_mistake(error):
-    if isinstance(error, ValueError | OSError):
-        return True
-    from trainers.data.errors import DatasetCorruptError, DatasetNotFoundError
-
-    return isinstance(error, DatasetCorruptError | DatasetNotFoundError)
 
 
 def _cause(error):

@@ -9,7 +9,7 @@
 Prints the paper's test accuracy beside ours and writes a record into --output_dir.
 """
 
-from trainers import common, spec_flags  # before everything that loads TensorFlow  # isort: skip
+from trainers import common  # before everything that loads TensorFlow  # isort: skip
 
 from absl import flags
 
@@ -22,7 +22,6 @@ FLAGS = flags.FLAGS
 
 
 def define_flags():
-    """Defines this program's flags."""
     flags.DEFINE_enum("dataset", "mnist", davody.PRIVATE_DATASETS, "Private dataset.")
     flags.DEFINE_enum(
         "norm_placement",
@@ -31,28 +30,19 @@ def define_flags():
         "Where normalisation is: hidden, not after the logits; all, after them too (the paper's "
         "networks, Section 2); mod, nor after the layer before them.",
     )
-    spec_flags.define(
+    common.define_run(
         PrivateSpec,
+        "scale",
         own={"norm": "public_batch"},
         required=("epsilon",),
-        leave_out=(*VARIATIONAL, *IMPORTED),
+        leave_out=(*VARIATIONAL, *IMPORTED, "image_size"),
     )
-    common.define_scale()
-    common.define_private_run_flags()
 
 
-@common.at_given_scale
 def spec():
-    """Returns the spec that the flags describe."""
     settings = common.parsed(PrivateSpec)
     return davody.spec(FLAGS.dataset, norm_placement=FLAGS.norm_placement, **settings)
 
 
-def main():
-    """Trains the cell that the flags describe."""
-    common.train(spec())
-
-
 if __name__ == "__main__":
-    define_flags()
-    common.run_app(main, spec)
+    common.run(__name__)

@@ -7,7 +7,7 @@
 Prints the paper's test accuracy beside ours and writes a record into --output_dir.
 """
 
-from trainers import common, spec_flags  # before everything that loads TensorFlow  # isort: skip
+from trainers import common  # before everything that loads TensorFlow  # isort: skip
 
 from absl import flags
 
@@ -19,7 +19,6 @@ FLAGS = flags.FLAGS
 
 
 def define_flags():
-    """Defines this program's flags."""
     flags.DEFINE_enum("dataset", "mnist", davody.WEIGHT_NOISE_DATASETS, "Training set.")
     flags.DEFINE_enum(
         "norm_placement",
@@ -28,28 +27,16 @@ def define_flags():
         "Where normalisation is: all, after each trainable layer (the paper's augmented "
         "networks); hidden, not after the logits; mod, nor after the layer before them.",
     )
-    spec_flags.define(NonPrivateSpec, own={"norm": "batch", "weight_noise_stddev": 0.0})
-    common.define_scale()
-    common.define_run_flags()
+    own = {"norm": "batch", "weight_noise_stddev": 0.0}
+    common.define_run(NonPrivateSpec, "scale", own=own)
 
 
-@common.at_given_scale
 def spec():
-    """Returns the spec that the flags describe."""
     settings = common.parsed(NonPrivateSpec)
-    return davody.weight_noise_spec(
-        FLAGS.dataset,
-        stddev=settings.pop("weight_noise_stddev"),
-        norm_placement=FLAGS.norm_placement,
-        **settings,
-    )
-
-
-def main():
-    """Trains the cell that the flags describe."""
-    common.train(spec())
+    settings["stddev"] = settings.pop("weight_noise_stddev")
+    placement = FLAGS.norm_placement
+    return davody.weight_noise_spec(FLAGS.dataset, norm_placement=placement, **settings)
 
 
 if __name__ == "__main__":
-    define_flags()
-    common.run_app(main, spec)
+    common.run(__name__)

@@ -14,7 +14,6 @@ import itertools
 
 from absl import flags
 
-from tfdpnorm.files import make_folder
 from trainers.ours.defaults_runs import DATASETS, EPSILONS, NORMS, DefaultsRun
 from trainers.records.fields import DEFAULTS_FIELDS
 from trainers.records.store import read_records, write_record
@@ -23,7 +22,6 @@ FLAGS = flags.FLAGS
 
 
 def define_flags():
-    """Defines this program's flags."""
     flags.DEFINE_multi_enum("dataset", ["digits"], DATASETS, "Data set; may be repeated.")
     flags.DEFINE_multi_enum("norm", list(NORMS), NORMS, "Normalisation; may be repeated.")
     flags.DEFINE_multi_float("epsilon", EPSILONS, "Target epsilon; may be repeated.")
@@ -32,44 +30,32 @@ def define_flags():
     flags.DEFINE_multi_float(
         "times_rate", [1.0], "What the suggested learning rate is multiplied by; may be repeated."
     )
-    flags.DEFINE_bool("compute", True, "Train; otherwise show the records of the folder again.")
-    common.define_mixed_precision()
-    common.define_data_dir()
-    common.define_cache_dir()
+    common.define("compute", "mixed_precision", "data_dir", "cache_dir")
     flags.DEFINE_string("results_dir", "results", "Folder of the records of searched cells.")
     flags.DEFINE_string("output_dir", "outputs/defaults", "Folder of records and table.")
 
 
 def main():
-    """Trains what has no record yet, and shows the table."""
-    folder = make_folder(FLAGS.output_dir, "output_dir")
-    if FLAGS.compute:
-        _train(folder)
-    records = read_records(folder, "defaults", fields=DEFAULTS_FIELDS)
-    if not records:
-        raise ValueError(f"There are no records in {folder}. Leave out --nocompute.")
     from trainers.ours.defaults import TUNED, defaults_text
 
-    tuned = [
-        record for experiment in TUNED for record in read_records(FLAGS.results_dir, experiment)
-    ]
-    text = defaults_text(records, tuned)
-    (folder / "defaults.md").write_text(text + "\n", "utf-8")
-    print(f"{text}\n\nTable: {folder / 'defaults.md'}")
+    if FLAGS.compute:
+        _train(common.make_output_dir())
+
+    def text_of(records):
+        tuned = [r for experiment in TUNED for r in read_records(FLAGS.results_dir, experiment)]
+        return defaults_text(records, tuned)
+
+    common.show_records("defaults", DEFAULTS_FIELDS, text_of)
 
 
 def _train(folder):
-    from trainers.ours.defaults import defaults_record
-    from trainers.ours.defaults_data import load_task
+    from trainers.ours.defaults import defaults_record, load_task
 
     known = read_records(folder, "defaults", fields=DEFAULTS_FIELDS)
     known = {(record["cell"], record["seed"]) for record in known}
     precision = common.given_precision() or "float32"
-    chosen = (
-        *(FLAGS.dataset, FLAGS.norm, FLAGS.epsilon, FLAGS.optimizer, FLAGS.seed),
-        FLAGS.times_rate,
-    )
-    for values in itertools.product(*chosen):
+    names = ("dataset", "norm", "epsilon", "optimizer", "seed", "times_rate")
+    for values in itertools.product(*(FLAGS[name].value for name in names)):
         run = DefaultsRun(*values)
         if (run.cell, run.seed) in known:
             continue
@@ -80,5 +66,4 @@ def _train(folder):
 
 
 if __name__ == "__main__":
-    define_flags()
-    common.run_app(main)
+    common.run(__name__)

@@ -19,26 +19,18 @@ FLAGS = flags.FLAGS
 
 
 def define_flags():
-    """Defines this program's flags."""
     flags.DEFINE_float("epsilon", 3.0, "Target epsilon.")
     flags.DEFINE_integer("seed", 0, "Seeds initial weights and the public images.")
     flags.DEFINE_integer("steps", None, "Updates; default: the experiment's own.")
     flags.DEFINE_string("output_dir", "outputs/demo", "Folder for records and plot.")
-    common.define_dry_run()
-    common.define_mixed_precision()
+    common.define("dry_run", "mixed_precision")
 
 
 def main():
-    """Trains the three networks and shows what they reached."""
-    specs = [
-        in_precision(
-            digits_spec(name, FLAGS.epsilon, seed=FLAGS.seed, steps=FLAGS.steps),
-            common.given_precision(),
-        )
-        for name in DIGITS
-    ]
+    settings, precision = {"seed": FLAGS.seed, "steps": FLAGS.steps}, common.given_precision()
+    specs = {n: in_precision(digits_spec(n, FLAGS.epsilon, **settings), precision) for n in DIGITS}
     if FLAGS.dry_run:
-        for spec in specs:
+        for spec in specs.values():
             common.show_dry_run(spec)
         return
     from trainers.registry import run_cell
@@ -46,34 +38,28 @@ def main():
     from trainers.runs.data import load_experiment_data
 
     folder = pathlib.Path(FLAGS.output_dir)
-    records, curves = [], {}
-    for name, spec in zip(DIGITS, specs, strict=True):
+    results = {}
+    for name, spec in specs.items():
         data = load_experiment_data(spec)
-        if not records:
+        if not results:
             print(
                 f"DIGITS: {data.num_examples:,} private images to train on, {len(data.test_y)} to "
                 "test on.\n"
                 "Public images, for the one network that uses them, are synthetic.\n"
             )
+        # A folder that no other run has: it keeps its ledger.
+        folders = (folder / f"{name}-run{number}" for number in itertools.count(1))
+        run_dir = next(path for path in folders if not path.exists())
         spec = common.declared(spec)
-        result = run_cell(spec, data=data, output_dir=folder, run_dir=_new_folder(folder, name))
-        records.append(result.record)
-        curves[name] = result.curve
+        results[name] = run_cell(spec, data=data, output_dir=folder, run_dir=run_dir)
         print()
+    records = [result.record for result in results.values()]
     print(tables.run_table(records))
-    print("\n" + result.model.privacy_statement() + "\n")
+    print("\n" + results[name].model.privacy_statement() + "\n")
+    curves = {name: result.curve for name, result in results.items()}
     title = captions.title("davody_digits", records)
     print(f"Plot: {plots.plot_runs(curves, folder / 'demo.png', title)}")
 
 
-def _new_folder(folder, name):
-    """Returns a folder for the run of a network that no other run has: it keeps its ledger."""
-    for number in itertools.count(1):
-        found = folder / f"{name}-run{number}"
-        if not found.exists():
-            return found
-
-
 if __name__ == "__main__":
-    define_flags()
-    common.run_app(main)
+    common.run(__name__)

@@ -13,16 +13,14 @@ from trainers import common  # before everything that loads TensorFlow  # isort:
 
 from absl import flags
 
-from tfdpnorm.files import make_folder
 from trainers.ermis.published import DELTA
 from trainers.records.fields import ACCOUNTING_FIELDS
-from trainers.records.store import read_records, write_record
+from trainers.records.store import write_record
 
 FLAGS = flags.FLAGS
 
 
 def define_flags():
-    """Defines this program's flags."""
     flags.DEFINE_list("epsilons", None, "Of the curves (default: 13 values from 0.1 to 10).")
     flags.DEFINE_bool("compute", True, "Compute; else show the newest record of the folder again.")
     flags.DEFINE_float("noise_multiplier", None, "Compare for this noise over the clipping norm.")
@@ -32,7 +30,6 @@ def define_flags():
 
 
 def main():
-    """Computes the record, or finds it, and shows it; or compares accountants."""
     from trainers.ermis import accounting
     from trainers.ermis.accounting_report import accounting_text, comparison_text, plot_accounting
 
@@ -40,19 +37,14 @@ def main():
         settings = (FLAGS.sampling_rate, FLAGS.noise_multiplier, FLAGS.updates)
         print(comparison_text(*settings, DELTA))
         return
-    folder = make_folder(FLAGS.output_dir, "output_dir")
+    folder = common.make_output_dir()
     if FLAGS.compute:
         epsilons = tuple(map(float, FLAGS.epsilons or accounting.EPSILONS))
         write_record(folder, accounting.accounting_record(epsilons), ACCOUNTING_FIELDS)
-    records = read_records(folder, "ermis_figure3", fields=ACCOUNTING_FIELDS)
-    if not records:
-        raise ValueError(f"Expected a record in {folder}, got none. Leave --nocompute out.")
-    text = accounting_text(records[-1])
-    (folder / "ermis_figure3.md").write_text(text + "\n", "utf-8")
-    plot = plot_accounting(records[-1], folder / "ermis_figure3.png")
-    print(f"{text}\n\nTable: {folder / 'ermis_figure3.md'}; plot: {plot}")
+    common.show_records(
+        "ermis_figure3", ACCOUNTING_FIELDS, accounting_text, plot_accounting, newest=True
+    )
 
 
 if __name__ == "__main__":
-    define_flags()
-    common.run_app(main)
+    common.run(__name__)

@@ -20,7 +20,7 @@ Prints the paper's test accuracy beside ours and writes a record into
 --output_dir. The accountants themselves: python -m trainers.ermis_accountants
 """
 
-from trainers import common, spec_flags  # before everything that loads TensorFlow  # isort: skip
+from trainers import common  # before everything that loads TensorFlow  # isort: skip
 
 from absl import flags
 
@@ -28,30 +28,19 @@ from tfdpnorm.choices import ACCOUNTANTS
 from trainers.ermis import cells as ermis
 from trainers.ermis import published
 from trainers.specs import PrivateSpec
-from trainers.specs.private import (
-    CLAIMING_ACCOUNTANTS,
-    IMPORTED,
-    READINGS,
-    STATISTICS_AND_ROWS,
-    VARIATIONAL_METHODS,
-)
+from trainers.specs.parts import CLAIMING_ACCOUNTANTS, READINGS, VARIATIONAL_METHODS
+from trainers.specs.private import IMPORTED, STATISTICS_AND_ROWS
 from trainers.specs.training import TEXTS
 
 FLAGS = flags.FLAGS
-# Of other papers' networks and data.
+# Of other papers' networks and data; `model` and `accountant` are flags of their own here.
 _OTHERS = (
-    "accountant",
-    "norm",
-    *TEXTS,
-    *STATISTICS_AND_ROWS,
-    "augmentation_multiplicity",
-    "views",
-    *IMPORTED,
+    *("model", "accountant", "norm", "augmentation_multiplicity", "views", "image_size"),
+    *(*TEXTS, *STATISTICS_AND_ROWS, *IMPORTED),
 )
 
 
 def define_flags():
-    """Defines this program's flags."""
     flags.DEFINE_enum("dataset", "digits", published.DATASETS, "Private dataset.")
     flags.DEFINE_enum("method", "dpsgd", VARIATIONAL_METHODS, "Row of Table 1.")
     flags.DEFINE_enum(
@@ -76,9 +65,7 @@ def define_flags():
         "mlp: the paper's; random_features: fixed features and trained logits; small_cnn: the "
         "same with features learnt on a public set, see --pretraining_dataset (default: mlp).",
     )
-    spec_flags.define(PrivateSpec, required=("epsilon",), leave_out=("model", *_OTHERS))
-    common.define_scale()
-    common.define_private_run_flags()
+    common.define_run(PrivateSpec, "scale", required=("epsilon",), leave_out=_OTHERS)
 
 
 def _check_flags():
@@ -97,30 +84,20 @@ def _check_flags():
         )
 
 
-@common.at_given_scale
 def spec():
-    """Returns the spec that the flags describe."""
     _check_flags()
+    is_claimed = FLAGS.accountant in CLAIMING_ACCOUNTANTS
     settings = common.parsed(PrivateSpec)
-    settings.pop("accountant", None)
-    if FLAGS.accountant in CLAIMING_ACCOUNTANTS:
-        settings["calibrated_by"] = FLAGS.accountant
-    else:
-        settings["accountant"] = FLAGS.accountant
+    settings["accountant"] = None if is_claimed else FLAGS.accountant
     return ermis.spec(
         FLAGS.dataset,
         FLAGS.method,
+        calibrated_by=FLAGS.accountant if is_claimed else None,
         reading=FLAGS.reading,
         hidden_units=FLAGS.hidden_units,
         **settings,
     )
 
 
-def main():
-    """Trains the cell that the flags describe."""
-    common.train(spec())
-
-
 if __name__ == "__main__":
-    define_flags()
-    common.run_app(main, spec)
+    common.run(__name__)

@@ -10,7 +10,7 @@ Trains the head on features of the frozen model, or more of it. Writes a record 
 and with --export_dir the trained model in all formats, with a model card.
 """
 
-from trainers import common, spec_flags  # before everything that loads TensorFlow  # isort: skip
+from trainers import common  # before everything that loads TensorFlow  # isort: skip
 
 from absl import flags
 
@@ -22,7 +22,6 @@ FLAGS = flags.FLAGS
 
 
 def define_flags():
-    """Defines this program's flags."""
     flags.DEFINE_string(
         "dataset",
         "cifar10",
@@ -32,7 +31,7 @@ def define_flags():
     flags.DEFINE_string(
         "export_dir", None, "Folder for the trained model and its card; default: none is written."
     )
-    spec_flags.define(
+    common.define_run(
         PrivateSpec,
         required=("epsilon", "model"),
         leave_out=VARIATIONAL,
@@ -42,12 +41,10 @@ def define_flags():
             "norm": "Normalisation of the features, before the new last layer.",
         },
     )
-    common.define_private_run_flags()
     FLAGS["save_model"].help = "Not supported here: --export_dir writes the model."
 
 
 def spec():
-    """Returns the spec that the flags describe."""
     settings = common.parsed(PrivateSpec)
     if "model" not in settings:
         raise ValueError("--model is missing. Pass the path of a Keras model.")
@@ -55,7 +52,6 @@ def spec():
 
 
 def main():
-    """Trains the run that the flags describe."""
     to_train = spec()
     if FLAGS.save_model is not None:
         raise ValueError(
@@ -75,5 +71,4 @@ def main():
 
 
 if __name__ == "__main__":
-    define_flags()
-    common.run_app(main, spec, model="model.keras")
+    common.run(__name__, model="model.keras")

@@ -15,7 +15,6 @@ import pathlib
 
 from absl import flags
 
-from tfdpnorm.files import make_folder
 from trainers.klause.landscape_settings import LandscapeSettings
 from trainers.records.fields import LANDSCAPE_FIELDS
 from trainers.records.store import read_records, write_record
@@ -26,18 +25,16 @@ _WITH = "with ScaleNorm"
 
 
 def define_flags():
-    """Defines this program's flags."""
     flags.DEFINE_string("with_scale_norm", None, "Keras file of the network with ScaleNorm.")
     flags.DEFINE_string("without_scale_norm", None, "Keras file of the network without.")
     flags.DEFINE_string("dataset", "cifar10", "Training set of the models.")
     spec_flags.define(LandscapeSettings, own=defaults_of(LandscapeSettings))
-    common.define_data_dir()
+    common.define("data_dir")
     flags.DEFINE_string("output_dir", "outputs/landscape", "Folder of records, table and plots.")
 
 
 def main():
-    """Measures both networks, or shows again what the folder holds."""
-    folder = make_folder(FLAGS.output_dir, "output_dir")
+    folder = common.make_output_dir()
     paths = {_WITH: FLAGS.with_scale_norm, "without": FLAGS.without_scale_norm}
     for path in paths.values():
         if path is not None and not pathlib.Path(path).is_file():
@@ -89,5 +86,4 @@ def _show(folder, names):
 
 
 if __name__ == "__main__":
-    define_flags()
-    common.run_app(main)
+    common.run(__name__)

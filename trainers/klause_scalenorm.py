@@ -9,7 +9,7 @@
 beside ours and writes a record into --output_dir.
 """
 
-from trainers import common, spec_flags  # before everything that loads TensorFlow  # isort: skip
+from trainers import common  # before everything that loads TensorFlow  # isort: skip
 
 import math
 
@@ -24,12 +24,10 @@ from trainers.specs.training import TEXTS
 FLAGS = flags.FLAGS
 _OPTIONS = ("groups", "order", "depth", "width", "standardized_by")
 # Of other papers' data and networks; `model` has a flag of its own here.
-_IMPORTED = [name for name in IMPORTED if name != "image_size"]
-_OTHERS = ("model", *TEXTS, *PRETRAINING, *VARIATIONAL, *_IMPORTED)
+_OTHERS = ("model", *TEXTS, *PRETRAINING, *VARIATIONAL, *IMPORTED)
 
 
 def define_flags():
-    """Defines this program's flags."""
     flags.DEFINE_enum("dataset", "cifar10", klause.DATASETS, "Private dataset.")
     flags.DEFINE_enum("model", "resnet9", klause.MODELS, "Network.")
     flags.DEFINE_bool("scale_norm", False, "Normalise after each residual addition, too.")
@@ -54,28 +52,16 @@ def define_flags():
         None,
         f"Of wide_resnet: factor of the channels; of resnet9 and 50: channels of the first {own}.",
     )
-    spec_flags.define(PrivateSpec, own={"norm": "group"}, required=("epsilon",), leave_out=_OTHERS)
-    common.define_scale()
-    common.define_private_run_flags()
+    common.define_run(
+        PrivateSpec, "scale", own={"norm": "group"}, required=("epsilon",), leave_out=_OTHERS
+    )
 
 
-@common.at_given_scale
 def spec():
-    """Returns the spec that the flags describe."""
-    settings = {**common.parsed(PrivateSpec), "model": FLAGS.model}
-    options = {name: FLAGS[name].value for name in _OPTIONS}
-    cell = dict(scale_norm=FLAGS.scale_norm, options=options)
-    if settings["norm"] == "batch":
-        return _without_privacy(settings, cell)
-    return klause.spec(FLAGS.dataset, **cell, **settings)
-
-
-def main():
-    """Trains the cell that the flags describe."""
-    common.train(spec())
-
-
-def _without_privacy(settings, cell):
+    settings = {**common.parsed(PrivateSpec), "model": FLAGS.model, "scale_norm": FLAGS.scale_norm}
+    settings["options"] = {name: FLAGS[name].value for name in _OPTIONS}
+    if settings["norm"] != "batch":
+        return klause.spec(FLAGS.dataset, **settings)
     epsilon = settings.pop("epsilon", None)
     if epsilon != math.inf:
         raise ValueError(
@@ -83,15 +69,14 @@ def _without_privacy(settings, cell):
             f"{'none' if epsilon is None else f'--epsilon={epsilon:g}'}. Use --norm=public_batch, "
             "group or layer."
         )
-    unknown = sorted(set(settings) - set(options(NonPrivateSpec)))
+    unknown = sorted(set(settings) - {*options(NonPrivateSpec), "scale_norm", "options"})
     if unknown:
         raise ValueError(
             "Expected flags of training without privacy with --norm=batch, got "
             f"{', '.join(f'--{name}' for name in unknown)}. Leave them out."
         )
-    return klause.non_private_spec(FLAGS.dataset, **cell, **settings)
+    return klause.non_private_spec(FLAGS.dataset, **settings)
 
 
 if __name__ == "__main__":
-    define_flags()
-    common.run_app(main, spec)
+    common.run(__name__)

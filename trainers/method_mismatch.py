@@ -12,66 +12,48 @@ from trainers import common  # before everything that loads TensorFlow  # isort:
 
 from absl import flags
 
-from tfdpnorm.files import make_folder
 from trainers.cells import in_precision
 from trainers.ours.method_cells import mismatch_spec
 from trainers.records.fields import SENSITIVITY_FIELDS
-from trainers.records.store import read_records, write_record
+from trainers.records.store import write_record
 
 FLAGS = flags.FLAGS
 
 
 def define_flags():
-    """Defines this program's flags."""
     flags.DEFINE_float("epsilon", 7.0, "Target epsilon.")
     flags.DEFINE_integer("seed", 0, "Seeds initial weights and public rows.")
     flags.DEFINE_integer("steps", 400, "Updates, with batches of 32.")
     flags.DEFINE_list("rows", [], "Names of sets of public rows; default: all.")
-    flags.DEFINE_bool("compute", True, "Train; otherwise show the records of the folder again.")
-    common.define_data_dir()
-    common.define_dry_run()
-    common.define_mixed_precision()
+    common.define("compute", "data_dir", "dry_run", "mixed_precision")
     flags.DEFINE_string("output_dir", "outputs/mismatch", "Folder of record and table.")
 
 
 def main():
-    """Trains and measures, or reads the records, and shows the table."""
+    spec = mismatch_spec(FLAGS.epsilon, seed=FLAGS.seed, steps=FLAGS.steps)
+    spec = in_precision(spec, common.given_precision())
     if FLAGS.dry_run:
-        common.show_dry_run(_spec())
+        common.show_dry_run(spec)
         print("  That is one of the trainings: there is one for each set of public rows.")
         return
     from trainers.ours.mismatch_report import mismatch_text
 
-    folder = make_folder(FLAGS.output_dir, "output_dir")
     if FLAGS.compute:
-        write_record(folder, _measured(), SENSITIVITY_FIELDS)
-    records = read_records(folder, "method_mismatch", fields=SENSITIVITY_FIELDS)
-    if not records:
-        raise ValueError(f"There is no record in {folder}. Leave --nocompute out.")
-    text = mismatch_text(records)
-    (folder / "method_mismatch.md").write_text(text + "\n", "utf-8")
-    print(f"{text}\n\nTable: {folder / 'method_mismatch.md'}")
+        write_record(common.make_output_dir(), _measured(spec), SENSITIVITY_FIELDS)
+    common.show_records("method_mismatch", SENSITIVITY_FIELDS, mismatch_text)
 
 
-def _spec():
-    spec = mismatch_spec(FLAGS.epsilon, seed=FLAGS.seed, steps=FLAGS.steps)
-    return in_precision(spec, common.given_precision())
-
-
-def _measured():
+def _measured(spec):
     from trainers.ours.mismatch import altered_rows, mismatch_record
     from trainers.runs.data import load_experiment_data
 
-    spec = _spec()
     data = load_experiment_data(spec, FLAGS.data_dir)
     rows = altered_rows(data.public_x, seed=FLAGS.seed, data_dir=FLAGS.data_dir)
     unknown = sorted(set(FLAGS.rows) - set(rows))
     if unknown:
         raise ValueError(f"Expected --rows among {', '.join(rows)}, got {', '.join(unknown)}.")
-    chosen = {name: rows[name] for name in FLAGS.rows or rows}
-    return mismatch_record(spec, data, chosen)
+    return mismatch_record(spec, data, {name: rows[name] for name in FLAGS.rows or rows})
 
 
 if __name__ == "__main__":
-    define_flags()
-    common.run_app(main)
+    common.run(__name__)

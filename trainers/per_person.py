@@ -13,7 +13,6 @@ from trainers import common  # before everything that loads TensorFlow  # isort:
 import numpy as np
 from absl import flags
 
-from tfdpnorm.files import make_folder
 from trainers.ours.persons_runs import CHOSEN, EPSILONS, KINDS, ROWS, runs
 from trainers.records.fields import PERSONS_FIELDS
 from trainers.records.store import read_records, write_record
@@ -22,46 +21,32 @@ FLAGS = flags.FLAGS
 
 
 def define_flags():
-    """Defines this program's flags."""
     flags.DEFINE_multi_enum("dataset", list(CHOSEN), list(CHOSEN), "Data set; may be repeated.")
     flags.DEFINE_multi_enum(
         "persons", list(KINDS), list(KINDS), "Kind of persons; may be repeated."
     )
     flags.DEFINE_multi_float("epsilon", EPSILONS, "Epsilon of a person; may be repeated.")
     flags.DEFINE_multi_integer("seed", [0, 1, 2], "Seeds persons and weights; may be repeated.")
-    flags.DEFINE_bool("compute", True, "Train; otherwise show the records of the folder again.")
-    common.define_mixed_precision()
-    common.define_data_dir()
+    common.define("compute", "mixed_precision", "data_dir")
     flags.DEFINE_string("output_dir", "outputs/persons", "Folder of records, table and plot.")
 
 
 def main():
-    """Trains what has no record yet, and shows the table."""
     if not set(FLAGS.epsilon) <= set(EPSILONS):
         raise ValueError(f"Expected --epsilon among {EPSILONS}, got {FLAGS.epsilon}.")
-    folder = make_folder(FLAGS.output_dir, "output_dir")
     if FLAGS.compute:
-        _train(folder)
-    records = _records(folder)
-    if not records:
-        raise ValueError(f"There are no records in {folder}. Leave --nocompute out.")
+        _train(common.make_output_dir())
     from trainers.ours.persons_report import persons_text, plot_persons
 
-    text = persons_text(records)
-    (folder / "per_person.md").write_text(text + "\n", "utf-8")
-    plot = plot_persons(records, folder / "per_person.png")
-    print(f"{text}\n\nTable: {folder / 'per_person.md'}\nPlot: {plot}")
-
-
-def _records(folder):
-    return read_records(folder, "per_person", fields=PERSONS_FIELDS)
+    common.show_records("per_person", PERSONS_FIELDS, persons_text, plot_persons)
 
 
 def _train(folder):
     from trainers.data.sources import load_examples
     from trainers.ours.persons import persons_record
 
-    known = {(record["cell"], record["seed"]) for record in _records(folder)}
+    known = read_records(folder, "per_person", fields=PERSONS_FIELDS)
+    known = {(record["cell"], record["seed"]) for record in known}
     sets = {
         name: [load_examples(name, split, FLAGS.data_dir) for split in ("train", "test")]
         for name in FLAGS.dataset
@@ -79,5 +64,4 @@ def _train(folder):
 
 
 if __name__ == "__main__":
-    define_flags()
-    common.run_app(main)
+    common.run(__name__)

@@ -18,13 +18,11 @@ FLAGS = flags.FLAGS
 
 
 def define_flags():
-    """Defines this program's flags."""
-    common.define_data_dir()
+    common.define("data_dir")
     flags.DEFINE_string("manual_dir", None, "Folder with tiny-imagenet-200.zip.")
 
 
 def main():
-    """Prepares the set."""
     from trainers.data import tiny_imagenet
 
     root = FLAGS.data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets"
@@ -39,5 +37,4 @@ def main():
 
 
 if __name__ == "__main__":
-    define_flags()
-    common.run_app(main)
+    common.run(__name__)

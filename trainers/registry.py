@@ -4,11 +4,9 @@ A paper is a folder with a dict `EXPERIMENTS` from the name of each experiment t
 returns its specs. Cells are listed without importing what trains them.
 """
 
-import functools
 import importlib
 
 from trainers.davody import cells as davody
-from trainers.davody import forms as davody_forms
 from trainers.davody import notes as davody_notes
 from trainers.ermis import cells as ermis
 from trainers.ermis import notes as ermis_notes
@@ -20,8 +18,8 @@ from trainers.report.tables import TableForm
 _LISTS = (davody, klause, ermis, finetune_cells, method_cells, release_cells, search_cells)
 _CELLS = {name: cells for paper in _LISTS for name, cells in paper.EXPERIMENTS.items()}
 EXPERIMENTS = tuple(_CELLS)
-# By kind of run; two private ones are trained by none of the others: Algorithm 1 as printed, and a
-# head that is solved for.
+# By kind of run; two private ones are trained by others: Algorithm 1 as printed, and a head that is
+# solved for.
 _RUNS = {
     "private": "trainers.runs.private:PrivateRun",
     "non_private": "trainers.runs.non_private:NonPrivateRun",
@@ -45,14 +43,9 @@ def networks(experiment):
     return tuple(dict.fromkeys(spec.network for spec in cells(experiment)))
 
 
-@functools.cache
-def _forms():
-    return klause.forms() | davody_forms.forms()
-
-
 def table_form(experiment):
     """Returns the `TableForm` of an experiment's table; the default one if it is not known."""
-    return _forms().get(experiment, TableForm())
+    return (klause.forms() | davody.forms()).get(experiment, TableForm())
 
 
 def notes(experiment, records):
@@ -74,9 +67,9 @@ def sources(experiment):
 def run_class(spec):
     """Returns the subclass of `Run` that trains a spec; loads TensorFlow."""
     kind = spec.kind
-    if getattr(spec, "reading", "sound") == "as_printed":
+    if spec.kind == "private" and spec.variational.reading == "as_printed":
         kind = "as_printed"
-    elif getattr(spec, "solves_head", False):
+    elif spec.kind == "private" and spec.finetuning.is_solved:
         kind = "solved"
     module, _, name = _RUNS[kind].partition(":")
     return getattr(importlib.import_module(module), name)

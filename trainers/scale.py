@@ -5,7 +5,6 @@ what the paper states, in the place of ours.
 """
 
 import contextlib
-import dataclasses
 import math
 from typing import NamedTuple
 
@@ -57,85 +56,66 @@ def with_scale(spec, theirs, given=()):
     """Returns a spec whose `reduced` says what of it is smaller than in the paper, or another.
 
     A spec that says so already is returned as it is. `theirs` has the paper's own values, or
-    `Stated`, by field; "model_options" is a dict of options. None, and fields left out, are what
-    the paper does not state. Fields that have no effect in this run are no difference. At the
-    paper's scale the spec gets what the paper states before, but for the fields that are `given`,
-    which the caller has set.
+    `Stated`, by setting; "model_options" is a dict of options. None, and settings left out, are
+    what the paper does not state. Settings that have no effect in this run are no difference. At
+    the paper's scale the spec gets what the paper states before, but for the settings that are
+    `given`, which the caller has set.
     """
     if spec.reduced:
         return spec
     if is_at_papers_scale():
         spec = _as_in_the_paper(spec, theirs, set(given))
-    parts = [
-        _difference(spec, name, value)
-        for name, value in theirs.items()
-        if value is not None and _has_effect(spec, name)
-    ]
-    return dataclasses.replace(spec, reduced="; ".join(filter(None, parts)))
+    settings, fields = spec.settings, options(spec)
+    parts = []
+    for name, value in theirs.items():
+        has_effect = fields[name].has_effect(settings)
+        if name == "l2_norm_clip":
+            has_effect = has_effect and not spec.is_unclipped
+        if value is not None and has_effect:
+            parts.append(_difference(settings, name, value))
+    return spec.replaced(reduced="; ".join(filter(None, parts)))
 
 
 def _as_in_the_paper(spec, theirs, given):
     """The spec with what the paper states in a value, and a physical batch that fits."""
-    fields = options(type(spec))
     values = {
         name: value.value if isinstance(value, Stated) else value for name, value in theirs.items()
     }
     own = dict(spec.model_options)
-    options_stated = {k: v for k, v in values.get("model_options", {}).items() if k in own}
-    values["model_options"] = tuple({**own, **options_stated}.items())
+    stated = {k: v for k, v in values.get("model_options", {}).items() if k in own}
+    values["model_options"] = tuple({**own, **stated}.items())
+    values["physical_batch_size"] = AUTO
+    nothing = {"max_examples": None}
     if values.get("epochs") is not None:
         given = given | ({"epochs"} if "steps" in given else set())
-        if "epochs" not in given:
-            values["steps"] = None
-    if "max_examples" not in given:
-        values["max_examples"] = None
-    if "physical_batch_size" in fields:
-        values["physical_batch_size"] = AUTO
-    changes = {
-        name: value
-        for name, value in values.items()
-        if name not in given
-        and name in fields
-        and (value is not None or name in ("steps", "max_examples"))
-    }
-    if "search" not in given:
-        changes["search"] = "the paper's; what it does not state is as in our own cell"
-    return spec.replaced(**changes)
+        nothing |= {"steps": None} if "epochs" not in given else {}
+    changes = {n: v for n, v in values.items() if v is not None and n in options(spec)} | nothing
+    changes["search"] = "the paper's; what it does not state is as in our own cell"
+    return spec.replaced(**{n: v for n, v in changes.items() if n not in given})
 
 
-def _has_effect(spec, name):
-    if name == "l2_norm_clip" and spec.is_unclipped:
-        return False
-    return options(spec)[name].has_effect(spec.settings)
-
-
-def _difference(spec, name, theirs):
-    """In what a field of a spec differs from the paper's value, in words; "" for nothing."""
+def _difference(settings, name, theirs):
+    """In what a setting differs from the paper's value, in words; "" for nothing."""
+    ours = settings[name]
     if name == "model_options":
-        ours = dict(spec.model_options)
-        parts = [
-            f"{_name(option)} {_shown(ours[option])} for {_shown(value)}"
+        return "; ".join(
+            f"{_name(option)} {_shown(dict(ours)[option])} for {_shown(value)}"
             for option, value in theirs.items()
-            if option in ours and ours[option] != value
-        ]
-        return "; ".join(parts)
+            if dict(ours).get(option, value) != value
+        )
     value, words = theirs if isinstance(theirs, Stated) else (theirs, None)
-    ours = getattr(spec, name)
-    if value is not None and _is_same(ours, value):
+    is_same = ours == value
+    if isinstance(ours, float) and isinstance(value, (int, float)):
+        is_same = math.isclose(ours, value)
+    if value is not None and is_same:
         return ""
     if name == "epochs" and ours is None:
-        return f"updates {spec.steps} for {words or f'{_shown(value)} epochs'}"
+        return f"updates {settings['steps']} for {words or f'{_shown(value)} epochs'}"
     return f"{_name(name)} {_shown(ours)} for {words or _shown(value)}"
 
 
 def _name(field):
     return _WORDS.get(field, field.replace("_", " "))
-
-
-def _is_same(first, second):
-    if isinstance(first, float) and isinstance(second, (int, float)):
-        return math.isclose(first, second)
-    return first == second
 
 
 def _shown(value):

@@ -29,7 +29,6 @@ _OF_THE_CELL = ("epsilon", "delta", "precision", "insecure_seed", *DECLARED)
 
 
 def define_flags():
-    """Defines this program's flags."""
     flags.DEFINE_enum(
         "experiment", "davody_table5", registry.EXPERIMENTS, "Experiment of the cell."
     )
@@ -50,11 +49,10 @@ def define_flags():
         },
     )
     flags.mark_flag_as_required("over")
-    common.define_private_run_flags()
+    common.define(*common.OF_PRIVATE_RUNS)
 
 
 def main():
-    """Runs the search that the flags describe."""
     cells = registry.cells(FLAGS.experiment)
     known = {cell.cell: cell for cell in cells}
     if FLAGS.cell not in known:
@@ -77,5 +75,4 @@ def main():
 
 
 if __name__ == "__main__":
-    define_flags()
-    common.run_app(main)
+    common.run(__name__)

@@ -19,16 +19,13 @@ FLAGS = flags.FLAGS
 
 
 def define_flags():
-    """Defines this program's flags."""
     flags.DEFINE_enum("experiment", "davody_table5", cells.EXPERIMENTS, "Which table to train.")
     flags.DEFINE_integer("seeds", 1, "How many seeds each cell is trained with: 0, 1, ...")
     flags.DEFINE_list(
         "cells", [], "Which cells: names or shell-style patterns such as */eps=1; default: all."
     )
     flags.DEFINE_integer("workers", 1, "How many runs are trained at once, a process each.")
-    common.define_scale()
-    common.define_mixed_precision()
-    common.define_data_dir()
+    common.define("scale", "mixed_precision", "data_dir")
     flags.DEFINE_string("output_dir", "results", "Folder of the records.")
     flags.DEFINE_string("runs_dir", "outputs/runs", "Folder of unfinished runs and of the logs.")
     flags.DEFINE_string(
@@ -40,7 +37,6 @@ def define_flags():
 
 
 def main():
-    """Trains what is left of the table."""
     from trainers.records.store import KEPT
     from trainers.sweeps import sweep
 
@@ -68,5 +64,4 @@ def main():
 
 
 if __name__ == "__main__":
-    define_flags()
-    common.run_app(main)
+    common.run(__name__)

@@ -20,7 +20,6 @@ FLAGS = flags.FLAGS
 
 
 def define_flags():
-    """Defines this program's flags."""
     flags.DEFINE_string("experiment", "davody_table5", "Which experiment's records to show.")
     flags.DEFINE_string(
         "results_dir", "results", "Folder of the records; table and plot are written there."
@@ -34,7 +33,6 @@ def define_flags():
 
 
 def main():
-    """Prints the table, and writes it and the plot next to the records."""
     from trainers.audits.report import sensitivity_column
     from trainers.ermis import plots as ermis_plots
     from trainers.report import captions, plots, searches, tables
@@ -129,5 +127,4 @@ def _audited(folder):
 
 
 if __name__ == "__main__":
-    define_flags()
-    common.run_app(main)
+    common.run(__name__)

@@ -28,7 +28,7 @@ def define_flags():
     flags.DEFINE_integer("num_examples", 200, "Private examples in addition to these.")
     flags.DEFINE_integer("steps", 4, "Updates of the training with canaries.", lower_bound=1)
     flags.DEFINE_integer("samples", 2_000, "Runs of one step on each of two batches.")
-    common.define_data_dir()
+    common.define("data_dir")
     flags.DEFINE_string("output_dir", "outputs/audits", "Folder of record and table.")
 
 

@@ -111,7 +111,7 @@ def run(arguments):
     ):
         warnings.simplefilter("ignore")
         try:
-            common.run_app(davody_dp.main)
+            common.run_app(common.main_of(davody_dp))
             code = 0
         except SystemExit as end:
             code = end.code or 0

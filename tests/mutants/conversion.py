@@ -53,7 +53,7 @@ MUTANTS = (
     fault(
         "private-set-centres-features",
         "trainers/specs/checks.py",
-        'if spec.needs_public_rows or spec.feature_scaling == "public":',
+        'if spec.needs_public_rows or spec.finetuning.feature_scaling == "public":',
         "if spec.needs_public_rows:",
         "Features may be centred by the private set.",
         tests_in(_FINETUNE, "test_the_private_set_is_not_public"),

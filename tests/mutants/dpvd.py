@@ -92,8 +92,8 @@ MUTANTS = (
     fault(
         "dropout-left-out",
         "trainers/runs/build.py",
-        "return {} if kind is None else dict(dropout=kind, dropout_rate=spec.dropout_rate)",
-        "return {}",
+        "dict(dropout=kind, dropout_rate=spec.variational.dropout_rate)",
+        "{}",
         "Runs with dropout have none.",
         tests_in(_CELLS, "test_dropout_multiplies_the_inputs_of_each_layer"),
     ),

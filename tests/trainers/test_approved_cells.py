@@ -4,7 +4,6 @@ A line of `approved/cells.txt` has what a spec says and does not say by default;
 scale, what differs there. `python -m tests.trainers.test_approved_cells` writes the file again.
 """
 
-import dataclasses
 import json
 import pathlib
 
@@ -20,6 +19,7 @@ from trainers.ermis.settings import paper_settings
 from trainers.klause import cells as klause
 from trainers.ours import finetune_cells
 from trainers.scale import at_scale
+from trainers.specs.options import defaults_of
 
 APPROVED = pathlib.Path(__file__).parent / "approved" / "cells.txt"
 KLAUSES = dict(epochs=50, plateau="test", precision="float32", optimizer="nadam")
@@ -98,13 +98,11 @@ OTHERS = {
 
 def said(spec):
     """What a spec says and does not say by default, a dict of what JSON can hold."""
-    found = {}
-    for field in dataclasses.fields(spec):
-        value = getattr(spec, field.name)
-        if dataclasses.is_dataclass(value):
-            found[field.name] = said(value)
-        elif value != field.default:
-            found[field.name] = str(value) if value == float("inf") else value
+    found = {"run": said(spec.run)} if spec.kind == "search" else {}
+    settings = spec.settings
+    for name, default in defaults_of(spec).items():
+        if name != "run" and settings[name] != default:
+            found[name] = str(settings[name]) if settings[name] == float("inf") else settings[name]
     return json.loads(json.dumps(found))
 
 

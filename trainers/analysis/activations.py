@@ -1,8 +1,6 @@
 """How the activations of a residual block are scaled: its two paths, and what leaves it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -11,9 +9,6 @@ from tensorflow import keras
 from tfdpnorm import arguments
 from tfdpnorm.keras_compat.models import number_of_calls
 from tfdpnorm.layers import ScaleNorm
-
-if TYPE_CHECKING:
-    from typing import Any
 
 
 class Moments(NamedTuple):
@@ -40,7 +35,7 @@ class BlockActivations(NamedTuple):
     output: Moments
 
 
-def residual_additions(model: keras.Model) -> list[keras.layers.Layer]:
+def residual_additions(model):
     """The layers that add up the two paths of a residual block, in the order of a functional model.
 
     Blocks of a model inside the model are not found: give that model. A layer that is called more
@@ -56,14 +51,7 @@ def residual_additions(model: keras.Model) -> list[keras.layers.Layer]:
     ]
 
 
-def block_activations(
-    model: keras.Model,
-    layer: keras.layers.Layer | str,
-    x: Any,
-    batch_size: int = 256,
-    bins: int = 200,
-    limits: tuple[float, float] = (-5.0, 5.0),
-) -> BlockActivations:
+def block_activations(model, layer, x, batch_size=256, bins=200, limits=(-5.0, 5.0)):
     """The distributions of a residual block's activations in inference.
 
     `layer` is one of `residual_additions(model)`, or its name. Its inputs are taken to be the

@@ -1,9 +1,5 @@
 """The Hessian of a model's loss, known by its products with vectors."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 import tensorflow as tf
 
@@ -12,44 +8,25 @@ from tfdpnorm.keras_compat.corrections import exact_moments
 from tfdpnorm.keras_compat.graphs import as_written
 from tfdpnorm.keras_compat.variables import raw
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from tensorflow import keras
-
 
 class Hessian:
-    """The matrix of second derivatives of the mean loss over given rows.
+    """The matrix of second derivatives of the mean loss over given rows, which is not private.
 
     It is never made: n parameters would take n^2 numbers. A product with a vector is the gradient
     of a gradient's product with it (Pearlmutter 1994), which takes about four forward passes over
     the rows. The model runs in inference mode. Regularisation losses are left out. See `asymmetry`
     before you trust it for layers of your own.
 
-    Privacy:
-        Not private. All that is computed with it depends on the rows.
-
     Args:
-        model: A built Keras model; of a private model, its `model`.
         x, y: Inputs and targets, [rows, ...]; inputs may be a structure of such arrays.
         loss: Function of (targets, outputs) that returns a loss for each row, [rows].
-        variables: The variables to derive by; default: the trainable ones of the model.
+        variables: Those to derive by; default: the trainable ones of the model.
         progress: Function of the number of products so far, called after each; or None.
     """
 
     MOST_ASYMMETRY = 1e-3
 
-    def __init__(
-        self,
-        model: keras.Model,
-        x: Any,
-        y: Any,
-        loss: Callable,
-        batch_size: int = 256,
-        variables: Sequence[tf.Variable] | None = None,
-        progress: Callable[[int], None] | None = None,
-    ) -> None:
+    def __init__(self, model, x, y, loss, batch_size=256, variables=None, progress=None):
         self._model, self._loss, self._progress = model, loss, progress
         self._variables = raw(list(model.trainable_variables if variables is None else variables))
         self._data = x, y
@@ -66,7 +43,7 @@ class Hessian:
         self.products = 0
         self._batch_product = tf.function(as_written(self._product_of_sum), reduce_retracing=True)
 
-    def product(self, vector: np.ndarray) -> np.ndarray:
+    def product(self, vector):
         """Returns the product with a vector [n], float64 [n].
 
         Each batch is computed in the dtype of the variables.
@@ -92,7 +69,7 @@ class Hessian:
             self._progress(self.products)
         return total / self._rows
 
-    def asymmetry(self, seed: int = 0) -> float:
+    def asymmetry(self, seed=0):
         """How far the computed matrix is from a symmetric one: some 1e-6 in float32 if all is well.
 
         Second derivatives are seldom used, and TensorFlow 2.15 has wrong ones: of max-pooling over

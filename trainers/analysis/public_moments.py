@@ -1,8 +1,6 @@
 """How far the moments of public rows lie from those of private rows, layer by layer."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -11,9 +9,6 @@ from tensorflow import keras
 from tfdpnorm.keras_compat.variables import path, raw
 from tfdpnorm.layers import PublicBatchNormalization, PublicStatistics, record_pass, use_pass
 from tfdpnorm.layers.pulled_back_noise import pulled_back_powers
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 
 class LayerMismatch(NamedTuple):
@@ -38,9 +33,7 @@ class LayerMismatch(NamedTuple):
     amplification: float
 
 
-def moment_mismatch(
-    model: keras.Model, public_x: ArrayLike, private_x: ArrayLike
-) -> list[LayerMismatch]:
+def moment_mismatch(model, public_x, private_x):
     """Compares moments of a network's activations on public and on private rows: `LayerMismatch`es.
 
     Both are those of the network in training: private rows are normalised by the public rows'
@@ -63,9 +56,7 @@ def moment_mismatch(
     ]
 
 
-def noise_through_statistics(
-    model: keras.Model, public_x: ArrayLike, *, draws: int = 4, seed: int = 0
-) -> dict[str, float]:
+def noise_through_statistics(model, public_x, *, draws=4, seed=0):
     """How much noise the pull-back adds to that of the clipped sum, the mean over some draws.
 
     Standard normal noise on the gradients with respect to gamma and beta is pulled back to the

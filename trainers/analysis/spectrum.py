@@ -4,25 +4,14 @@ All functions take anything with `size` and `product`, as `Hessian` is. Products
 are exact to about `ROUNDOFF` of the largest eigenvalue, which no tolerance can better.
 """
 
-from __future__ import annotations
-
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from tfdpnorm import arguments
 
 ROUNDOFF = 1e-6  # of products, relative to the largest eigenvalue
-
-
-class Matrix(Protocol):
-    """A symmetric matrix [size, size] that gives its products with vectors."""
-
-    size: int
-
-    def product(self, vector: np.ndarray) -> np.ndarray: ...
 
 
 class Estimate(NamedTuple):
@@ -54,25 +43,23 @@ class RitzValues(NamedTuple):
     errors: np.ndarray
 
     @property
-    def negative(self) -> int:
+    def negative(self):
         """How many are negative: no more than eigenvalues are, if products are exact."""
         return int((self.values < 0).sum())
 
     @property
-    def negative_share(self) -> float:
+    def negative_share(self):
         """The estimated share of negative eigenvalues: chance, if most of them are nearly zero."""
         return float(self.weights[self.values < 0].sum())
 
     @property
-    def condition_number(self) -> float:
+    def condition_number(self):
         """The smallest absolute value over the largest: chance, if most are nearly zero; or NaN."""
         sizes = np.abs(self.values)
         return float(sizes.min() / sizes.max()) if sizes.any() else float("nan")
 
 
-def power_iteration(
-    matrix: Matrix, tolerance: float = 1e-3, max_iterations: int = 1000, seed: int = 0
-) -> Estimate:
+def power_iteration(matrix, tolerance=1e-3, max_iterations=1000, seed=0):
     """The eigenvalue of the largest absolute value, an `Estimate`.
 
     It ends when the eigenvalue changes by less than `tolerance`, relative to itself. Within the
@@ -95,66 +82,7 @@ def power_iteration(
         vector = product / length
 
 
-def extreme_eigenvalues(
-    matrix: Matrix,
-    largest: int = 1,
-    smallest: int = 1,
-    tolerance: float = 1e-3,
-    max_products: int = 1000,
-    seed: int = 0,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The largest and the smallest (most negative) eigenvalues, by restarted Lanczos (ARPACK).
-
-    The size of the matrix is at least 3 more than the eigenvalues asked for. The tolerance is
-    relative to each of them, and `max_products` about the most for either end; a RuntimeError is
-    raised if it has not converged by then. Returns the largest, descending, and the smallest,
-    ascending.
-    """
-    _check(tolerance, max_products)
-    most = max(0, matrix.size - 3)
-    for name, count in (("largest", largest), ("smallest", smallest)):
-        if arguments.integer(name, count, at_least=0) > most:
-            raise ValueError(
-                f"Expected {name} of at most {most} for a matrix of size {matrix.size}, got "
-                f"{count}. For a small matrix, lanczos() finds all eigenvalues."
-            )
-    operator = LinearOperator((matrix.size,) * 2, matvec=matrix.product, dtype=np.float64)
-    start = np.random.default_rng(seed).normal(size=matrix.size)
-    if not matrix.product(start).any():  # ARPACK has no start in a matrix of zeros.
-        return np.zeros(largest), np.zeros(smallest)
-    found = []
-    for count, which in ((largest, "LA"), (smallest, "SA")):
-        if not count:
-            found.append(np.zeros(0))
-            continue
-        held = min(max(2 * count + 1, 20), matrix.size)
-        try:
-            values = eigsh(
-                operator,
-                count,
-                which=which,
-                v0=start,
-                ncv=held,
-                tol=tolerance,
-                maxiter=max(max_products // (held - count), 1),
-                return_eigenvectors=False,
-            )
-        except ArpackNoConvergence as error:
-            raise RuntimeError(
-                f"Only {len(error.eigenvalues)} of {count} eigenvalues converged within "
-                f"{max_products} products. Increase max_products or tolerance."
-            ) from error
-        found.append(np.sort(values)[:: -1 if which == "LA" else 1])
-    return tuple(found)
-
-
-def trace(
-    matrix: Matrix,
-    tolerance: float = 1e-3,
-    max_products: int = 1000,
-    min_products: int = 10,
-    seed: int = 0,
-) -> Estimate:
+def trace(matrix, tolerance=1e-3, max_products=1000, min_products=10, seed=0):
     """The trace, by Hutchinson's (1990) estimator: the mean of v^T H v over random signs v.
 
     It ends when the standard error of the mean, which is the error of the `Estimate`, is less than
@@ -172,7 +100,7 @@ def trace(
     return Estimate(mean, error, False, len(seen))
 
 
-def lanczos(matrix: Matrix, steps: int = 100, seed: int = 0) -> RitzValues:
+def lanczos(matrix, steps=100, seed=0):
     """The Ritz values of a number of Lanczos steps, with vectors kept at right angles.
 
     As many vectors are held, in float32. There are fewer steps where the matrix has fewer different

@@ -1,6 +1,5 @@
 """Audits of this library's guarantees: each takes a spec and returns a record."""
 
-import dataclasses
 import time
 
 import numpy as np
@@ -37,27 +36,29 @@ def build_audited(spec, data, *, steps, learning_rate=1.0, **more):
 
     `more` are further arguments of `make_private`.
     """
-    flips = keras.layers.RandomFlip("horizontal") if spec.augmentation_multiplicity > 1 else None
     private = build_private(
         spec,
         data,
         steps=steps,
         accountant="pld",  # the tighter claim is the one to refute
-        augmentation=flips,
+        augmentation=_flips(spec),
         **more,
     )
-    private.compile(
-        keras.optimizers.SGD(learning_rate),
-        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-    )
+    return _compiled(private, learning_rate)
+
+
+def _flips(spec):
+    return keras.layers.RandomFlip("horizontal") if spec.augmentation_multiplicity > 1 else None
+
+
+def _compiled(private, learning_rate):
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    private.compile(keras.optimizers.SGD(learning_rate), loss)
     return private
 
 
 def run_sensitivity(spec, *, ascent_steps=0, data_dir=None):
-    """Measures how far one example moves the clipped sum.
-
-    Returns the compiled `PrivateModel` and its `Sensitivity`.
-    """
+    """Measures how far one example moves the clipped sum; returns `PrivateModel`, `Sensitivity`."""
     data = load_audit_data(spec, spec.expected_batch_size, data_dir)
     private = build_audited(spec, data, steps=1)
     return private, measure_sensitivity(
@@ -199,7 +200,7 @@ def build_with_canary_table(spec, data, canaries, *, steps):
 
     N is the number of ordinary rows, those of `data`, and m.
     """
-    flips = keras.layers.RandomFlip("horizontal") if spec.augmentation_multiplicity > 1 else None
+    flips = _flips(spec)
     plan = make_plan(
         num_examples=data.num_examples + canaries,
         expected_batch_size=spec.expected_batch_size,
@@ -215,11 +216,7 @@ def build_with_canary_table(spec, data, canaries, *, steps):
         public_rows=public_rows(data.public_x, canaries) if spec.needs_public_rows else None,
         augmentation=flips and (lambda rows: (flips(rows[0], training=True), *rows[1:])),
     )
-    private.compile(
-        keras.optimizers.SGD(_CANARIES_RATE),
-        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-    )
-    return private
+    return _compiled(private, _CANARIES_RATE)
 
 
 def train_with_gradient_canaries(private, data):
@@ -232,13 +229,10 @@ def train_with_gradient_canaries(private, data):
     included = np.random.default_rng().integers(2, size=count).astype(bool)
     rows, labels, weights = with_canaries(data.train_x, data.train_y, included)
     scores = TableScores(private)
-    private.fit(
-        poisson_batches(
-            rows, labels, sample_weight=weights, expected_batch_size=plan.expected_batch_size
-        ),
-        verbose=0,
-        callbacks=[scores],
+    batches = poisson_batches(
+        rows, labels, sample_weight=weights, expected_batch_size=plan.expected_batch_size
     )
+    private.fit(batches, verbose=0, callbacks=[scores])
     return scores, included
 
 
@@ -261,5 +255,5 @@ def _record(spec, private, found, *, check, seconds, details, samples=None, sens
         "details": details,
         "seed": spec.seed,
         "seconds": round(seconds, 1),
-        **made_with(dataclasses.asdict(spec)),
+        **made_with(spec.settings),
     }

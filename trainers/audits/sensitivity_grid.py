@@ -1,6 +1,5 @@
 """The paths of this library whose sensitivity is measured, one by one."""
 
-import dataclasses
 import time
 
 from tfdpnorm.gradients.engines.registry import available_engines
@@ -28,8 +27,8 @@ def sensitivity_grid(names):
     for name in names:
         lot = _LOTS.get(name, _LARGE_MODEL_LOT)
         base = AuditSpec(model=name, norm=_OWN_NORMS.get(name, "layer"), expected_batch_size=lot)
-        public = dataclasses.replace(base, norm="public_batch")
-        noised = dataclasses.replace(base, norm="noised_batch")
+        public = base.replaced(norm="public_batch")
+        noised = base.replaced(norm="noised_batch")
         variations = [(base, {}), (base, {"physical_batch_size": lot // 2})]
         if name in _THOROUGH:
             variations += [
@@ -49,7 +48,7 @@ def sensitivity_grid(names):
                 (public, {"statistics": "lot", "statistics_gradient": "stop"}),
                 (noised, {}),
             ]
-        specs += [dataclasses.replace(of, **changes) for of, changes in variations]
+        specs += [of.replaced(**changes) for of, changes in variations]
     return specs
 
 
@@ -64,12 +63,11 @@ def run_grid(specs, *, ascent_steps=None, data_dir=None, echo=print):
         steps = _ASCENT_STEPS.get(spec.model, 0) if ascent_steps is None else ascent_steps
         rows.append(_measured(spec, steps, data_dir))
         echo(describe(rows[-1]))
-    names = list(dict.fromkeys(spec.model for spec in specs))
-    settings = {"ascent_steps": ascent_steps, "specs": [dataclasses.asdict(s) for s in specs]}
+    settings = {"ascent_steps": ascent_steps, "specs": [spec.settings for spec in specs]}
     return {
         "experiment": "audit_sensitivity",
         "kind": "sensitivity",
-        "cell": "+".join(names),
+        "cell": "+".join(dict.fromkeys(spec.model for spec in specs)),
         "rows": rows,
         "seed": specs[0].seed,
         "seconds": round(time.perf_counter() - started, 1),

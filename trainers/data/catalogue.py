@@ -1,86 +1,57 @@
 """The data sets of the experiments: their names, sizes and folders, without loading TensorFlow."""
 
-import dataclasses
 import pathlib
+from typing import NamedTuple
 
 from trainers.data import tfds
 
-SPLITS = ("train", "test")
 
-
-@dataclasses.dataclass(frozen=True)
-class TfdsSource:
-    """A set that TensorFlow Datasets prepares: its official sizes, and the host to load it from."""
+class Source(NamedTuple):
+    """A set and its official sizes; TensorFlow Datasets prepares all but "digits"."""
 
     train: int
     test: int
-    host: str
     num_classes: int
     shape: tuple | None  # Of an image as it is loaded; None for texts.
+    test_split: str = "test"  # The name that TensorFlow Datasets has for it
     tfds_name: str | None = None  # None: its name here
-    test_split: str = "test"
 
     @property
     def is_text(self):
         """Whether its examples are texts."""
         return self.shape is None
 
-    def split(self, split):
-        """The name that TensorFlow Datasets has for a split, "train" or "test"."""
-        return self.test_split if split == "test" else split
 
-
-TFDS_SOURCES = {
-    "mnist": TfdsSource(60_000, 10_000, "storage.googleapis.com", 10, (28, 28, 1)),
-    "kmnist": TfdsSource(60_000, 10_000, "codh.rois.ac.jp", 10, (28, 28, 1)),
-    "cifar10": TfdsSource(50_000, 10_000, "www.cs.toronto.edu", 10, (32, 32, 3)),
-    "cifar100": TfdsSource(50_000, 10_000, "www.cs.toronto.edu", 100, (32, 32, 3)),
-    "imagenette": TfdsSource(
-        9_469,
-        3_925,
-        "s3.amazonaws.com",
-        10,
-        (160, 160, 3),
-        tfds_name="imagenette/160px-v2",
-        test_split="validation",
+SOURCES = {
+    "ag_news_subset": Source(120_000, 7_600, 4, None),
+    "cifar10": Source(50_000, 10_000, 10, (32, 32, 3)),
+    "cifar100": Source(50_000, 10_000, 100, (32, 32, 3)),
+    "digits": Source(1_437, 360, 10, (8, 8, 1)),  # of scikit-learn (`trainers.data.digits`)
+    "imagenette": Source(
+        9_469, 3_925, 10, (160, 160, 3), "validation", tfds_name="imagenette/160px-v2"
     ),
-    "tiny_imagenet": TfdsSource(
-        100_000, 10_000, "cs231n.stanford.edu", 200, (64, 64, 3), test_split="validation"
-    ),
-    "ag_news_subset": TfdsSource(120_000, 7_600, "drive.google.com", 4, None),
+    "kmnist": Source(60_000, 10_000, 10, (28, 28, 1)),
+    "mnist": Source(60_000, 10_000, 10, (28, 28, 1)),
+    "tiny_imagenet": Source(100_000, 10_000, 200, (64, 64, 3), "validation"),
 }
-# Comes with scikit-learn (`trainers.data.digits`).
-_DIGITS = {"train": 1_437, "test": 360, "shape": (8, 8, 1), "num_classes": 10}
+SPLITS = ("train", "test")
 
 
 def known_names():
     """Returns the names that `trainers.data.sources.load_examples` takes, sorted."""
-    return sorted([*TFDS_SOURCES, "digits"])
+    return sorted(SOURCES)
 
 
-def prepared(name, data_dir=None, *, download=False):
-    """Returns the folder of one of `TFDS_SOURCES` that TensorFlow Datasets has prepared.
-
-    `download` says whether a set that is missing may be downloaded.
-    """
-    source = TFDS_SOURCES[name]
-    host = source.host if download else None
-    return tfds.prepared_folder(source.tfds_name or name, data_dir, download_from=host)
-
-
-def image_shape(name):
-    """Returns the shape of a known set's images, None for texts."""
-    return _DIGITS["shape"] if name == "digits" else TFDS_SOURCES[name].shape
-
-
-def num_classes(name):
-    """Returns how many classes a known set has."""
-    return _DIGITS["num_classes"] if name == "digits" else TFDS_SOURCES[name].num_classes
+def prepared(name, split, data_dir=None):
+    """Returns the folder that TensorFlow Datasets has prepared, and its name for a split."""
+    source = SOURCES[name]
+    folder = tfds.prepared_folder(source.tfds_name or name, data_dir)
+    return folder, source.test_split if split == "test" else split
 
 
 def official_size(name, split):
     """Returns how many examples a split of a known set has where all of it is there."""
-    return _DIGITS[split] if name == "digits" else getattr(TFDS_SOURCES[name], split)
+    return getattr(SOURCES[name], split)
 
 
 def check_there(name, data_dir=None):
@@ -88,10 +59,10 @@ def check_there(name, data_dir=None):
 
     `name` is one of `known_names()`, or the path of a folder of images or of a CSV file.
     """
-    if name in TFDS_SOURCES:
-        prepared(name, data_dir)
-    elif name != "digits":
+    if name not in SOURCES:
         files_at(name)
+    elif name != "digits":
+        prepared(name, "train", data_dir)
 
 
 def files_at(name):
@@ -109,4 +80,4 @@ def counted(name, split, data_dir=None):
     """Returns how many examples a split of a known set has, without reading them."""
     if name == "digits":
         return official_size(name, split)
-    return tfds.count(prepared(name, data_dir), TFDS_SOURCES[name].split(split))
+    return tfds.count(*prepared(name, split, data_dir))

@@ -18,14 +18,14 @@ def load(split):
     from sklearn.datasets import load_digits  # Slow to import, and only needed here.
 
     data = load_digits()
-    is_test = _test_rows(data.target)
+    is_test = _are_test_rows(data.target)
     rows = np.flatnonzero(is_test if split == "test" else ~is_test)
     images = (data.images[rows] / 16.0).astype(np.float32)[..., np.newaxis]  # Grey levels 0 to 16.
     return images, data.target[rows].astype(np.int32)
 
 
-def _test_rows(labels):
-    """Marks the test rows: bool [N], `_TEST_SIZE` of them True, classes in proportion."""
+def _are_test_rows(labels):
+    """Bool [N], `_TEST_SIZE` of them True, classes in proportion."""
     counts = np.bincount(labels)
     shares = counts * _TEST_SIZE / len(labels)
     sizes = np.floor(shares).astype(int)
@@ -73,15 +73,8 @@ def _in_blocks(images):
     top, bottom = _ends(on.any(axis=2))
     left, right = _ends(on.any(axis=1))
     # From the middle of the first pixel to that of the last, as shares of the same of the image.
-    boxes = np.stack(
-        [
-            top / max(height - 1, 1),
-            left / max(width - 1, 1),
-            bottom / max(height - 1, 1),
-            right / max(width - 1, 1),
-        ],
-        axis=1,
-    ).astype(np.float32)
+    sides = np.maximum([height - 1, width - 1, height - 1, width - 1], 1)
+    boxes = (np.stack([top, left, bottom, right], axis=1) / sides).astype(np.float32)
     with tf.device("/cpu:0"):
         stretched = tf.image.crop_and_resize(
             images, boxes, np.arange(len(images)), (_BITMAP, _WIDTH)

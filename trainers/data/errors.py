@@ -2,7 +2,7 @@
 
 
 class DatasetNotFoundError(FileNotFoundError):
-    """A data set is not in the folder looked into, and was not downloaded."""
+    """A data set is not in the folder looked into."""
 
 
 class DatasetCorruptError(RuntimeError):

@@ -32,16 +32,13 @@ def load_labelled(name, split, data_dir=None, *, image_size=None, person_feature
     or by a column of the CSV file. Two images are of one person if the names are equal to the
     letter, whatever the class. Persons who are in both splits are rejected.
 
-    Args:
-        image_size: Height and width that images of files are brought to, each by itself; None for
-            images that are all of one size.
-        person_feature: Of folders "subfolder", of a CSV file the name of that column; None where
-            each image is of another person. It has no effect for known names.
+    `image_size` is the height and width that images of files are brought to, each by itself; None
+    for images that are all of one size. `person_feature` is "subfolder", or the name of the column;
+    None where each image is of another person. It has no effect for known names.
     """
     if name in known_names():
         return load_examples(name, split, data_dir)
-    listed = _listed(files_at(name), person_feature)
-    chosen, classes, persons = _chosen(listed, files_at(name), split, person_feature)
+    listed, chosen, classes, persons = _chosen(files_at(name), split, person_feature)
     x = _read(chosen, listed, image_size)
     y = np.array([classes.index(image.label) for image in chosen], np.int32)
     return Examples(
@@ -62,8 +59,7 @@ def sizes_of(name, split, *, image_size=None, person_feature=None):
     Only the first image is read; arguments as for `load_labelled`. Returns (N, (height, width,
     channels), number of classes, persons [N] or None).
     """
-    listed = _listed(files_at(name), person_feature)
-    chosen, classes, persons = _chosen(listed, files_at(name), split, person_feature)
+    listed, chosen, classes, persons = _chosen(files_at(name), split, person_feature)
     return len(chosen), _read(chosen[:1], listed, image_size).shape[1:], len(classes), persons
 
 
@@ -87,13 +83,9 @@ class _Listed(NamedTuple):
     person: str | None
 
 
-def _listed(path, person_feature):
-    """List of the images of both splits."""
-    return (_in_folder if path.is_dir() else _in_csv)(path, person_feature)
-
-
-def _chosen(listed, path, split, person_feature):
-    """Triple: the images of a split, the names of all classes, sorted, and whose the images are."""
+def _chosen(path, split, person_feature):
+    """All images, those of a split, the names of all classes, sorted, and whose the images are."""
+    listed = (_in_folder if path.is_dir() else _in_csv)(path, person_feature)
     classes = sorted({image.label for image in listed})
     chosen = [image for image in listed if image.split == split]
     if not chosen or len(classes) < 2:
@@ -103,19 +95,15 @@ def _chosen(listed, path, split, person_feature):
             "train/<class>/*.png and test/<class>/*.png."
         )
     if person_feature is None:
-        return chosen, classes, None
-    _check_apart(listed)
-    return chosen, classes, np.unique([image.person for image in chosen], return_inverse=True)[1]
-
-
-def _check_apart(listed):
-    """Raises ValueError for persons who are in both splits; it names none."""
+        return listed, chosen, classes, None
     train, test = ({i.person for i in listed if i.split == split} for split in ("train", "test"))
-    if train & test:
+    if train & test:  # whose names are not told
         raise ValueError(
             f"Expected each person in train or in test alone, got {len(train & test)} in both. "
             "Move all images of a person to one of them: no epsilon covers the test images."
         )
+    persons = np.unique([image.person for image in chosen], return_inverse=True)[1]
+    return listed, chosen, classes, persons
 
 
 def _in_folder(folder, person_feature):
@@ -197,9 +185,12 @@ def _row(path, line, row, columns):
 def _read(chosen, listed, image_size):
     """Array of the chosen images; where one is broken, the error names all that are listed."""
     try:
-        images = [_image(image.file, image_size) for image in chosen]
+        images = [np.divide(_pixels(i.file), np.float32(255), dtype=np.float32) for i in chosen]
     except _BrokenImageError:
         raise ValueError(_all_broken(listed)) from None
+    if image_size is not None:
+        shape = (image_size, image_size, 3)
+        images = [match_images(image[np.newaxis], shape)[0] for image in images]
     sizes = {image.shape for image in images}
     if len(sizes) > 1:
         raise ValueError(
@@ -225,13 +216,6 @@ def _all_broken(listed):
         f"Expected images in all {len(listed)} files, got {len(broken)} that cannot be read: "
         f"{'; '.join(broken[:_NAMED])}{more}. Repair or remove them."
     )
-
-
-def _image(path, image_size):
-    image = np.divide(_pixels(path), np.float32(255), dtype=np.float32)
-    if image_size is None:
-        return image
-    return match_images(image[np.newaxis], (image_size, image_size, 3))[0]
 
 
 def _pixels(path):

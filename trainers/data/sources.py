@@ -5,11 +5,11 @@ import numpy as np
 from tfdpnorm import arguments
 from tfdpnorm.data.examples import Examples
 from trainers.data import digits, tfds
-from trainers.data.catalogue import SPLITS, TFDS_SOURCES, known_names, official_size, prepared
+from trainers.data.catalogue import SOURCES, SPLITS, known_names, official_size, prepared
 
 
-def load_examples(name, split, data_dir=None, *, download=False):
-    """Loads one split of a data set into memory, in its fixed order.
+def load_examples(name, split, data_dir=None):
+    """Loads a split, "train" or "test", of a known set whole, in its fixed order: `Examples`.
 
     "digits" comes from scikit-learn and needs no folder: 1437 train and 360 test images of 8 x 8
     (see `trainers.data.digits` for the split). The other sets are read from folders prepared by
@@ -18,21 +18,9 @@ def load_examples(name, split, data_dir=None, *, download=False):
     tiny_imagenet is their validation split, whose labels are known. Imagenette's images are 160
     pixels on their shorter side: the square in the middle is taken.
 
-    Args:
-        name: "mnist", "kmnist", "cifar10", "cifar100", "imagenette", "tiny_imagenet",
-            "ag_news_subset" or "digits".
-        split: "train" or "test".
-        data_dir: folder of TensorFlow Datasets; by default the environment variable TFDS_DATA_DIR,
-            and without it `~/tensorflow_datasets`.
-        download: whether a set that is missing may be downloaded into `data_dir`.
-
-    Returns:
-        `Examples`.
-
     Raises:
-        ValueError: if the name or the split is unknown.
-        DatasetNotFoundError: if the set is not in `data_dir` and was not, or could not be,
-            downloaded.
+        DatasetNotFoundError: if the set is not in `data_dir`, by default TFDS_DATA_DIR or
+            `~/tensorflow_datasets`.
         DatasetCorruptError: if its folder cannot be read.
     """
     name = arguments.choice("name", name, known_names())
@@ -48,19 +36,19 @@ def load_examples(name, split, data_dir=None, *, download=False):
             name, split, x, y, num_classes=10, is_complete=True, class_names=tuple("0123456789")
         )
 
-    source = TFDS_SOURCES[name]
-    folder = prepared(name, data_dir, download=download)
+    source = SOURCES[name]
+    folder, split_name = prepared(name, split, data_dir)
     kinds = {
         "label": "i",
         **({"title": "O", "description": "O"} if source.is_text else {"image": "u1"}),
     }
     # Of imagenette alone the images differ in size.
     side = source.shape[0] if name == "imagenette" else None
-    columns, class_names = tfds.read(
-        folder, source.split(split), kinds, source.num_classes, side=side
-    )
+    columns, class_names = tfds.read(folder, split_name, kinds, source.num_classes, side=side)
     if source.is_text:
-        x = _joined_texts(columns)
+        pairs = zip(columns["title"], columns["description"], strict=True)
+        texts = [(title + b" " + text).decode("utf-8", "replace") for title, text in pairs]
+        x = np.array(texts, dtype=object)
     else:
         x = np.divide(columns["image"], np.float32(255), dtype=np.float32)
     y = columns["label"].astype(np.int32)
@@ -74,13 +62,3 @@ def load_examples(name, split, data_dir=None, *, download=False):
         origin=tfds.origin(folder),
         class_names=class_names,
     )
-
-
-def _joined_texts(columns):
-    """Titles and descriptions, bytes [N] each, to `str` objects [N]."""
-    texts = np.empty(len(columns["title"]), dtype=object)
-    for row, (title, description) in enumerate(
-        zip(columns["title"], columns["description"], strict=True)
-    ):
-        texts[row] = (title + b" " + description).decode("utf-8", "replace")
-    return texts

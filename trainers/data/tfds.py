@@ -1,40 +1,35 @@
-"""Finds, downloads and reads folders prepared by TensorFlow Datasets (TFDS).
+"""Finds and reads folders prepared by TensorFlow Datasets (TFDS).
 
-TFDS is imported only when a set is read or downloaded: the import is slow, and a user with arrays
-of their own does not need it.
+TFDS is imported only when a set is read: the import is slow.
 """
 
 import json
 import os
 import pathlib
 import re
-import socket
-import tempfile
-import urllib.parse
-import urllib.request
 
 import numpy as np
 
 from trainers.data.errors import DatasetCorruptError, DatasetNotFoundError
 
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
-_CONNECT_SECONDS = 5.0
 
 
-def prepared_folder(name, data_dir=None, *, download_from=None):
-    """Returns the folder of the newest prepared version of a set, downloading it if allowed.
+def prepared_folder(name, data_dir=None):
+    """Returns the folder of the newest prepared version of a set.
 
-    `data_dir` None is TFDS_DATA_DIR, else TFDS's own default. `download_from` is the host that the
-    download needs, or None to forbid downloading.
+    `data_dir` None is TFDS_DATA_DIR, else TFDS's own default.
     """
     root = pathlib.Path(data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets")
     root = root.expanduser()
-    folder = _newest_version(root / name)
-    if folder is None:
-        if download_from is None:
-            raise _not_found(name, root)
-        folder = _download(name, root, download_from)
-    return folder
+    versions = [
+        path
+        for path in (root / name).glob("*")
+        if _VERSION.fullmatch(path.name) and (path / "dataset_info.json").is_file()
+    ]
+    if not versions:
+        raise _not_found(name, root)
+    return max(versions, key=lambda path: tuple(map(int, path.name.split("."))))
 
 
 def read(folder, split, kinds, num_classes, side=None):
@@ -48,8 +43,8 @@ def read(folder, split, kinds, num_classes, side=None):
     DatasetCorruptError if a file is missing, cut short or altered.
     """
     import tensorflow as tf
+    import tensorflow_datasets as tfds
 
-    tfds = _import_tfds()
     try:
         builder = tfds.builder_from_directory(folder)
         # One file after the other: interleaving would make the order depend on their number.
@@ -129,19 +124,15 @@ def _check_features(features, columns, kinds, num_classes):
         dtype = columns[name].dtype if name in columns else "none"
         if name not in columns or not (dtype.str[1:].startswith(kind) or dtype.kind == kind):
             raise ValueError(f"feature {name!r} has dtype {dtype}")
-        told = features[name].shape if kind == "u1" and name in columns else None
-        if told is not None and not _agree(told, columns[name].shape[1:]):
+        told, found = features[name].shape, columns[name].shape[1:]  # None is any size
+        fits = all(t in (None, f) for t, f in zip(told, found, strict=False))
+        if kind == "u1" and not (fits and len(told) == len(found)):
             raise ValueError(f"feature {name!r} has shape {columns[name].shape}")
     if features["label"].num_classes != num_classes:
         raise ValueError(f"there are {features['label'].num_classes} labels, not {num_classes}")
     labels = columns["label"]
     if labels.ndim != 1 or len(labels) and not 0 <= labels.min() <= labels.max() < num_classes:
         raise ValueError("there are other labels")
-
-
-def _agree(told, found):
-    """Whether a shape is what the features say, None being any size."""
-    return len(told) == len(found) and all(t in (None, f) for t, f in zip(told, found, strict=True))
 
 
 def _check_size(builder, split):
@@ -156,90 +147,12 @@ def _check_size(builder, split):
         raise ValueError(f"its examples have {found} bytes instead of {info.num_bytes}")
 
 
-def _newest_version(parent):
-    """The prepared folder of the highest version in `parent`, or None."""
-    versions = [
-        path
-        for path in parent.glob("*")
-        if _VERSION.fullmatch(path.name) and (path / "dataset_info.json").is_file()
-    ]
-    return max(versions, key=lambda path: tuple(map(int, path.name.split("."))), default=None)
-
-
-def _download(name, root, host):
-    """Downloads a set next to its folder and moves it there whole, or leaves nothing behind."""
-    created = [path for path in (root / name, *(root / name).parents) if not path.exists()]
-    try:
-        _require_reachable(host)
-        root.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=root, prefix=".unfinished_download_") as scratch:
-            _prepare(name, scratch)
-            made = _newest_version(pathlib.Path(scratch) / name)
-            if made is None:
-                raise FileNotFoundError("the download made no prepared folder")
-            (root / name).mkdir(parents=True, exist_ok=True)
-            try:
-                return made.rename(root / name / made.name)
-            except OSError:  # Taken: by a run that downloaded it meanwhile, or by remains.
-                other = _newest_version(root / name)
-                if other is None:
-                    raise
-                return other
-    except Exception as error:
-        raise _not_found(name, root, f"Downloading it failed: {_first_line(error)}.") from None
-    finally:
-        for path in created:  # Innermost first; those in use are not empty and stay.
-            try:
-                path.rmdir()
-            except FileNotFoundError:
-                continue
-            except OSError:
-                break
-
-
-def _prepare(name, scratch):
-    tfds = _import_tfds()
-    if name == "tiny_imagenet":
-        from trainers.data import tiny_imagenet  # which imports TFDS
-
-        tiny_imagenet.prepare(scratch)
-        return
-    tfds.builder(name, data_dir=scratch).download_and_prepare()
-
-
-def _require_reachable(host):
-    """Raises OSError within seconds if `host` (or the proxy to it) does not answer.
-
-    Asked first because TFDS retries a host that is out of reach for minutes.
-    """
-    port = 443
-    proxy = urllib.request.getproxies().get("https")
-    if proxy and not urllib.request.proxy_bypass(host):
-        parsed = urllib.parse.urlsplit(proxy if "//" in proxy else f"//{proxy}")
-        host, port = parsed.hostname or host, parsed.port or 80
-    try:
-        socket.create_connection((host, port), timeout=_CONNECT_SECONDS).close()
-    except OSError as error:
-        raise OSError(f"{host} cannot be reached ({error})") from None
-
-
-def _import_tfds():
-    try:
-        import tensorflow_datasets
-    except ImportError as error:
-        raise ImportError(
-            "This data set needs the package tensorflow-datasets, which could not be imported: "
-            f"{error}. Run `pip install tensorflow-datasets`."
-        ) from None
-    return tensorflow_datasets
-
-
 def _first_line(error):
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {text[0][:300]}" if text else type(error).__name__
 
 
-def _not_found(name, root, reason=""):
+def _not_found(name, root):
     command = (
         f'python -c "import tensorflow_datasets as tfds; tfds.load({name!r}, '
         f'data_dir={str(root)!r})"'
@@ -248,7 +161,7 @@ def _not_found(name, root, reason=""):
         command = f"python -m trainers.prepare_tiny_imagenet --data_dir={root}"
     return DatasetNotFoundError(
         f"Expected data set {name!r} as {name}/<version>/dataset_info.json in {root}, but there is "
-        f"none. {reason}{' ' if reason else ''}With a network, run\n"
+        "none. With a network, run\n"
         f"  {command}\n"
         "If the set is in another folder, name it with --data_dir or TFDS_DATA_DIR."
     )

@@ -46,8 +46,7 @@ class TinyImagenet(tfds.core.GeneratorBasedBuilder):
     """200 classes of ImageNet as images of 64 x 64: 100,000 to train on, 10,000 for validation.
 
     The label is the line of the class in the archive's wnids.txt. The archive's test images have no
-    labels and are left out. The archive is taken from the manual folder, and nothing is downloaded:
-    `prepare` does that.
+    labels and are left out. `prepare` downloads the archive; here it is in the manual folder.
     """
 
     VERSION = tfds.core.Version("1.0.0")
@@ -91,7 +90,13 @@ def prepare(data_dir, *, manual_dir=None, fetch=None):
         folder = pathlib.Path(scratch if manual_dir is None else manual_dir)
         path = folder / ARCHIVE
         if manual_dir is None:
-            _download(path, fetch or _fetch)
+            try:
+                (fetch or _fetch)(URL, path)
+            except OSError as error:
+                raise DatasetNotFoundError(
+                    f"Downloading {URL} failed: {error}. Download it by hand and pass the folder "
+                    "that it is in as manual_dir."
+                ) from None
         elif not path.is_file():
             raise DatasetNotFoundError(
                 f"There is no {ARCHIVE} in manual_dir {folder}. Download it from {URL} and put it "
@@ -114,19 +119,15 @@ def prepare(data_dir, *, manual_dir=None, fetch=None):
         builder.download_and_prepare(
             download_config=tfds.download.DownloadConfig(manual_dir=str(folder))
         )
-        _check_prepared_from(builder, info)
+        # TFDS leaves a set that was there as it is, whatever archive it is given.
+        found = (builder.info.metadata or {}).get("archive")
+        if found != info._asdict():
+            which = f"MD5 {found['md5']}" if found else "one that is not recorded"
+            raise DatasetCorruptError(
+                f"The set in {builder.data_dir} was prepared from another archive ({which}), not "
+                f"from this one (MD5 {info.md5}). Remove that folder, or give another data_dir."
+            )
     return info
-
-
-def _check_prepared_from(builder, info):
-    """TFDS leaves a set that was there as it is, whatever archive it is given."""
-    found = (builder.info.metadata or {}).get("archive")
-    if found != info._asdict():
-        which = f"MD5 {found['md5']}" if found else "one that is not recorded"
-        raise DatasetCorruptError(
-            f"The set in {builder.data_dir} was prepared from another archive ({which}), not from "
-            f"this one (MD5 {info.md5}). Remove that folder, or give another data_dir."
-        )
 
 
 def check_archive(path):
@@ -185,16 +186,6 @@ def _corrupt(path, reason):
         f"Expected {path} to have the layout of the official {ARCHIVE}, but {reason}. Download it "
         f"again from {URL}."
     )
-
-
-def _download(path, fetch):
-    try:
-        fetch(URL, path)
-    except OSError as error:
-        raise DatasetNotFoundError(
-            f"Downloading {URL} failed: {error}. Download it by hand and pass the folder that it "
-            "is in as manual_dir."
-        ) from None
 
 
 def _fetch(url, path):

@@ -1,7 +1,5 @@
 """Davody et al. (2020): the cells of their tables as specs, with our settings."""
 
-import dataclasses
-
 from trainers.cells import column_of_privacy, with_changes
 from trainers.davody import published as paper
 from trainers.davody.settings import (
@@ -16,6 +14,7 @@ from trainers.davody.weight_noise_settings import (
     WEIGHT_NOISE_PAPER,
     weight_noise_settings,
 )
+from trainers.report.tables import TableForm
 from trainers.scale import given_names, is_at_papers_scale, with_scale
 from trainers.specs import NonPrivateSpec, PrivateSpec
 
@@ -41,15 +40,11 @@ _TFDS_NAMES = {"ag_news": "ag_news_subset"}
 
 
 def spec(dataset, norm, epsilon=None, *, model=None, norm_placement="hidden", **settings):
-    """The `PrivateSpec` of a cell of Tables 5 to 7, with our settings.
+    """The `PrivateSpec` of a cell of Tables 5 to 7, with our settings, but for those given.
 
-    Args:
-        dataset: "mnist" (Table 5), "cifar10" (Table 6), "ag_news" (Table 7), or "digits" (ours).
-        epsilon: Target epsilon, or None if `noise_multiplier` is among the settings.
-        model: Name of the network; None for the table's own.
-        norm_placement: "hidden" for ours, "all" for the paper's, whose Section 2 normalises the
-            logits too, "mod" for neither them nor the layer before.
-        **settings: Fields of `PrivateSpec` that replace ours; None leaves ours in place.
+    Epsilon is None if `noise_multiplier` is among the settings, `model` for the table's own. The
+    placement of the normalisation is "hidden" for ours, "all" for the paper's, whose Section 2
+    normalises the logits too, "mod" for neither them nor the layer before.
     """
     experiment, own_model, table = _of_dataset(_PRIVATE, dataset)
     model = own_model if model is None else model
@@ -64,7 +59,7 @@ def spec(dataset, norm, epsilon=None, *, model=None, norm_placement="hidden", **
     as_in_the_paper = as_in_the_paper and norm_placement != "mod"
     placed = "" if norm_placement == "hidden" else f"-{norm_placement}"
     variant = _variant(settings, ours) + placed + ("" if model == own_model else f"-{model}")
-    made = PrivateSpec(
+    made = PrivateSpec.of(
         **{
             "experiment": experiment,
             "network": f"{norm}{variant}",
@@ -81,15 +76,11 @@ def spec(dataset, norm, epsilon=None, *, model=None, norm_placement="hidden", **
 
 
 def weight_noise_spec(dataset, norm, stddev, *, model=None, norm_placement="all", **settings):
-    """The `NonPrivateSpec` of a cell of Tables 2 to 4, with our settings.
+    """The `NonPrivateSpec` of a cell of Tables 2 to 4, with our settings, but for those given.
 
-    Args:
-        dataset: "mnist" (Table 2), "cifar10" (Table 3) or "ag_news" (Table 4).
-        stddev: Standard deviation of the noise in the weights.
-        model: Name of the network; None for the table's own.
-        norm_placement: "all" for the paper's augmented networks, "hidden" for ResNet and VGG as
-            they are, "mod" for these without their last normalisation.
-        **settings: Fields of `NonPrivateSpec` that replace ours; None leaves ours in place.
+    `stddev` is that of the noise in the weights. The placement of the normalisation is "all" for
+    the paper's augmented networks, "hidden" for ResNet and VGG as they are, "mod" for these without
+    their last normalisation.
     """
     experiment, own_model, table = _of_dataset(_WEIGHT_NOISE, dataset)
     model = own_model if model is None else model
@@ -194,8 +185,7 @@ def statistics_cells():
         dict(norm="noised_batch"),
     )
     return [
-        dataclasses.replace(
-            spec("mnist", epsilon=epsilon, **variant, **STATISTICS_TABLE),
+        spec("mnist", epsilon=epsilon, **variant, **STATISTICS_TABLE).replaced(
             experiment="davody_statistics",
             paper_value=None,
             ema_decay=None,
@@ -209,10 +199,8 @@ def statistics_cells():
 def curve_cells():
     """Figure 1: training curves under more and more noise in the weights."""
     return [
-        dataclasses.replace(
-            weight_noise_spec(dataset, "batch", stddev, **settings),
-            experiment="davody_figure1",
-            paper_value=None,
+        weight_noise_spec(dataset, "batch", stddev, **settings).replaced(
+            experiment="davody_figure1", paper_value=None
         )
         for dataset, settings in CURVES.items()
         for stddev in (0.0, 1.0, 2.0, 5.0, 10.0)
@@ -251,6 +239,23 @@ def _variant(settings, ours):
         "held_out" if settings.get("held_out") else "",
     ]
     return "".join(f"-{mark}" for mark in marks if mark)
+
+
+def forms():
+    """Returns how the tables sum up their runs, a dict of `TableForm`: with standard errors."""
+    tables = {"mnist": paper.TABLE2_ERRORS, "cifar10": paper.TABLE3_ERRORS}
+    return {
+        _WEIGHT_NOISE[dataset][0]: TableForm(
+            errors={
+                weight_noise_spec(
+                    dataset, norm, stddev, model=model, norm_placement=placement
+                ).cell: error
+                for (model, norm, placement), row in table.items()
+                for stddev, error in row.items()
+            }
+        )
+        for dataset, table in tables.items()
+    }
 
 
 EXPERIMENTS = {

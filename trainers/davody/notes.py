@@ -1,6 +1,7 @@
 """What Davody et al. (2020) claim of their tables, compared with ours: notes below each table.
 
-Every figure in a note is computed from the records, or is the paper's own.
+`of_table2` and the like return lists of notes. Every figure in them is computed from the records,
+or is the paper's own.
 """
 
 import statistics
@@ -20,7 +21,6 @@ _SMALLER = (
 
 
 def of_table2(records):
-    """Returns the notes below Table 2, a list."""
     return [
         f"Standard errors: ours of {captions.runs(records)}, the paper's of ten.",
         _small_noise(records, 0.3),
@@ -29,7 +29,6 @@ def of_table2(records):
 
 
 def of_table3(records):
-    """Returns the notes below Table 3, a list."""
     return [
         "Standard errors: the paper's; of how many runs it does not say.",
         *_robustness(records, published.TABLE3),
@@ -58,7 +57,6 @@ def _less_reduced(records):
 
 
 def of_table4(records):
-    """Returns the notes below Table 4, a list."""
     halved = {record["flags"].get("plateau", "none") for record in records} != {"none"}
     notes = _robustness(records, published.TABLE4)
     if not halved:
@@ -71,7 +69,6 @@ def of_table4(records):
 
 
 def of_table5(records):
-    """Returns the notes below Table 5, a list."""
     figures = _private_figures(published.TABLE5)
     return [
         *_better("layer", "none", records, figures),
@@ -86,7 +83,6 @@ def of_table5(records):
 
 
 def of_table6(records):
-    """Returns the notes below Table 6, a list."""
     rows = by_cell(records)
     figures = _private_figures(published.TABLE6)
     return [
@@ -95,16 +91,6 @@ def of_table6(records):
         *_better("public_batch-vgg", "public_batch", records, figures),
         *(_plain_vgg(records) if any(name == "none-vgg" for name, _ in rows) else []),
     ]
-
-
-def of_table7(records):
-    """Returns the notes below Table 7, a list."""
-    return _better("layer", "none", records, _private_figures(published.TABLE7))
-
-
-def of_statistics(records):
-    """Returns the notes below the table of statistics, a list."""
-    return _lot(records)
 
 
 def _means(records):
@@ -252,7 +238,9 @@ NOTES = {
     "davody_table4": of_table4,
     "davody_table5": of_table5,
     "davody_table6": of_table6,
-    "davody_table7": of_table7,
+    "davody_table7": lambda records: _better(
+        "layer", "none", records, _private_figures(published.TABLE7)
+    ),
     "davody_figure1": slowdown.notes,
-    "davody_statistics": of_statistics,
+    "davody_statistics": _lot,
 }

@@ -76,8 +76,7 @@ NETWORKS = {
 class Row(NamedTuple):
     """A row of a table: the settings that its columns share, and those of each column, by epsilon.
 
-    `model_options` in the latter are those of the data set's own network (`OWN_NETWORKS`), and of
-    no other.
+    `model_options` in the latter are those of the data set's own network alone.
     """
 
     all_columns: dict

@@ -28,20 +28,21 @@ def notes(records):
         f"accuracy is reached, and their ratio. The paper has a factor of order {PAPER}. A curve "
         "has one point an epoch, so a factor is known within bounds."
     )
+    curves = {network: _curves(network, records) for network in _networks(records)}
     unreached = [
         f"{network}: no curve at {SLOW:g} reaches what the one at {FAST:g} does in the end."
-        for network in _networks(records)
-        if not _catches_up(network, records)
+        for network, (fast, slow) in curves.items()
+        if fast and epochs_to(slow, fast[-1]) is None
     ]
     return [said, table(header, rows), *unreached]
 
 
 def factor(fast, slow, level):
-    """Returns in words how much later one curve reaches a level than another; None if neither.
+    """Returns how much later one curve reaches a level than another; None if `fast` never does.
 
     The curves are lists of validation accuracies after epochs 1, 2, ..., in percent. Returns three
     texts: epochs of either curve, and the bounds of the ratio. An accuracy that is reached at epoch
-    e was so between epochs e - 1 and e. None if `fast` never reaches it.
+    e was so between epochs e - 1 and e.
     """
     first, second = epochs_to(fast, level), epochs_to(slow, level)
     if first is None:
@@ -89,8 +90,3 @@ def _rows(network, records):
     levels = sorted({*_LEVELS, *([max(slow)] if slow else [])})
     found = [(level, factor(fast, slow, level)) for level in levels]
     return [(network, f"{level:.4g}", *texts) for level, texts in found if texts is not None]
-
-
-def _catches_up(network, records):
-    fast, slow = _curves(network, records)
-    return not fast or epochs_to(slow, fast[-1]) is not None

@@ -16,7 +16,7 @@ from trainers.ermis.readings import (
     sigmas,
 )
 from trainers.records.made_with import made_with
-from trainers.specs.private import CLAIMING_ACCOUNTANTS
+from trainers.specs.parts import CLAIMING_ACCOUNTANTS
 
 EPSILONS = (0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 7.0, 10.0)
 
@@ -42,21 +42,20 @@ def accounting_record(epsilons=EPSILONS):
         "experiment": "ermis_figure3",
         "kind": "accounting",
         "cell": "accountants",
-        "readings": [_reading(reading) for reading in READINGS],
+        "readings": [
+            {
+                "name": reading.name,
+                "sigmas": {"/".join(key): sigma for key, sigma in sigmas(reading).items()},
+                "deviation": deviation(reading),
+            }
+            for reading in READINGS
+        ],
         "nearest": NEAREST.name,
         "quoted": _quoted(),
         "curves": [_curve(dataset, epsilons) for dataset in paper.DATASETS],
         "seed": 0,
         "seconds": round(time.perf_counter() - started, 1),
         **made_with({"delta": paper.DELTA, "epsilons": list(epsilons)}),
-    }
-
-
-def _reading(reading):
-    return {
-        "name": reading.name,
-        "sigmas": {"/".join(key): sigma for key, sigma in sigmas(reading).items()},
-        "deviation": deviation(reading),
     }
 
 

@@ -11,15 +11,11 @@ _COLOURS = {"ac": "C3", "zcdp": "C1", "rdp": "C0", "pld": "C2"}
 
 
 def accounting_text(record):
-    """Returns the readings, and what the quoted sigmas give, in Markdown.
-
-    Args:
-        record: Record with `ACCOUNTING_FIELDS`.
-    """
+    """Returns the readings, and what the quoted sigmas give, in Markdown."""
     keys = ["/".join(key) for key in SIGMAS]
     readings = [
         (
-            _bold(reading["name"], reading["name"] == record["nearest"]),
+            f"**{reading['name']}**" if reading["name"] == record["nearest"] else reading["name"],
             *(f"{reading['sigmas'][key]:.2f}" for key in keys),
             f"{reading['deviation']:.1%}",
         )
@@ -77,7 +73,7 @@ def plot_accounting(record, path):
     all_axes = figure.subplots(1, 2, sharey=True)
     for axes, curve in zip(all_axes, record["curves"], strict=True):
         for name, sigmas in curve["sigmas"].items():
-            accountant, _, reading = name.partition(", ")
+            accountant, reading = name.split(", ", 1)
             style = _style(accountant, reading, record["nearest"])
             axes.plot(curve["epsilons"], sigmas, label=_label(accountant, reading), **style)
         for (dataset, accountant), sigma in SIGMAS.items():
@@ -122,23 +118,15 @@ def _label(accountant, reading):
 
 def _verdict(row, adjacency, name):
     epsilon = row["epsilon"][adjacency][name]
-    return _bold(ceil_text(epsilon), epsilon > row["claimed_epsilon"])
-
-
-def _bold(text, is_bold):
-    return f"**{text}**" if is_bold else text
+    text = ceil_text(epsilon)
+    return f"**{text}**" if epsilon > row["claimed_epsilon"] else text
 
 
 def _curve_table(curve):
     shown = [i for i, epsilon in enumerate(curve["epsilons"]) if epsilon in (0.1, 0.5, 1, 3, 10)]
     rows = [
-        (_label(*_split(name)), *(f"{sigmas[i]:.4g}" for i in shown))
+        (_label(*name.split(", ", 1)), *(f"{sigmas[i]:.4g}" for i in shown))
         for name, sigmas in curve["sigmas"].items()
     ]
     header = (curve["dataset"], *(f"epsilon {curve['epsilons'][i]:g}" for i in shown))
     return table(header, rows)
-
-
-def _split(name):
-    accountant, _, reading = name.partition(", ")
-    return accountant, reading

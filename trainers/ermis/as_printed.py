@@ -27,6 +27,7 @@ class PrintedRun(Run):
         self.model = build_network(spec, data)
         # l2_norm_clip is that of all layers together, as `make_private` takes it.
         self._root_of_layers = total_l2_norm_clip(self.model, 1.0)
+        self._clip = spec.l2_norm_clip / self._root_of_layers
         self._rate = spec.expected_batch_size / data.num_examples
         self._updates = spec.updates(data.num_examples)
         self._passes = round(self._updates * self._rate)
@@ -37,7 +38,7 @@ class PrintedRun(Run):
                 "examples. Raise epochs or steps."
             )
         self._sigma = NEAREST.sigma(
-            spec.calibrated_by, spec.epsilon, self._rate, self._updates, spec.delta
+            spec.variational.calibrated_by, spec.epsilon, self._rate, self._updates, spec.delta
         )
         # 2 C sigma, C being that of a layer, over the longest gradient of all layers.
         self._multiplier = 2 * self._sigma / self._root_of_layers
@@ -49,22 +50,20 @@ class PrintedRun(Run):
         self._statement = None
 
     def describe(self):
-        """Returns in words what is about to be trained."""
         spec = self.spec
         return (
             f"{spec.experiment} {spec.cell}: {spec.model}, Algorithm 1 as printed, "
             f"{spec.dataset}, N = {self.data.num_examples:,} ({self.data.scale})\n"
             f"  T = {self._updates} updates, batches of {spec.expected_batch_size}, sigma = "
             f"{self._sigma:.4f}, C = {self._clip:g} for each layer, seed {spec.seed}\n"
-            f"  NO GUARANTEE: {self._claimed}; {self._beside}"
+            f"  NO GUARANTEE: the paper's {spec.variational.calibrated_by} claims epsilon "
+            f"{ceil_text(spec.epsilon)}; {self._beside}"
         )
 
     def restore(self):
         """Nothing is kept of a run that was cut short."""
-        return
 
     def train(self):
-        """Trains to the end; returns how many examples went through the model."""
         spec, data = self.spec, self.data
         epochs = self._passes
         every = max(1, epochs // spec.evaluations)
@@ -119,23 +118,12 @@ class PrintedRun(Run):
         }
 
     def spent(self, record):
-        """Returns in words that nothing is guaranteed."""
         return "\n  ".join(record["no_guarantee_because"])
 
     def released(self):
-        """Returns the model, and why no epsilon is known for it."""
         return self.model, f"NO GUARANTEE: {self._statement}"
 
     def close(self):
         """Removes the run's folder."""
         if self.run_dir is not None:
             shutil.rmtree(pathlib.Path(self.run_dir))
-
-    @property
-    def _clip(self):
-        return self.spec.l2_norm_clip / self._root_of_layers
-
-    @property
-    def _claimed(self):
-        claim = f"the paper's {self.spec.calibrated_by} claims epsilon"
-        return f"{claim} {ceil_text(self.spec.epsilon)}"

@@ -1,6 +1,5 @@
 """Ermis & Cemgil (2017): the cells of their table and figures as specs, with our settings."""
 
-import dataclasses
 import math
 
 from tfdpnorm import arguments
@@ -18,7 +17,7 @@ from trainers.ermis.settings import (
 )
 from trainers.scale import given_names, with_scale
 from trainers.specs import PrivateSpec
-from trainers.specs.private import CLAIMING_ACCOUNTANTS, READINGS
+from trainers.specs.parts import CLAIMING_ACCOUNTANTS, READINGS
 
 MODELS = ("mlp", "random_features", "small_cnn")
 _EPSILONS = (10.0, 1.0, 0.1)
@@ -59,18 +58,14 @@ def spec(
     hidden_units=HIDDEN_UNITS,
     **settings,
 ):
-    """The `PrivateSpec` of a cell, with our settings.
+    """The `PrivateSpec` of a cell, with our settings, but for those that are given and not None.
 
     Args:
-        method: One of `trainers.specs.private.VARIATIONAL_METHODS`.
-        epsilon: Target epsilon, infinite for method "none"; or None if `noise_multiplier` is among
-            the settings.
-        calibrated_by: "ac" or "zcdp" for the noise of the paper's claim, or None.
-        reading: One of `trainers.specs.private.READINGS`; "as_printed" needs a claim.
+        epsilon: Infinite for method "none"; None if `noise_multiplier` is among the settings.
+        calibrated_by: "ac" or "zcdp" for the noise of the paper's claim, which "as_printed" needs.
         model: "mlp", the paper's; "random_features"; or "small_cnn", whose features are learnt on a
             public set.
         hidden_units: Of the one hidden layer of "mlp"; None for the paper's.
-        **settings: Fields of `PrivateSpec` that replace ours; None leaves ours in place.
     """
     if hidden_units not in (None, HIDDEN_UNITS) and model != "mlp":
         raise ValueError(f"Expected hidden_units with model='mlp', got model={model!r}.")
@@ -88,7 +83,11 @@ def spec(
         calibrated_by,
         _MARKS.get(model, model),
         "" if hidden_units == HIDDEN_UNITS else f"{hidden_units}_units",
-        *_changed(settings, {**ours, "delta": paper.DELTA}),
+        *(
+            f"{name}_{settings[name]:g}"
+            for name in ("delta", "kl_weight", "max_alpha", "dropout_rate")
+            if settings.get(name) not in (None, {"delta": paper.DELTA, **ours}.get(name))
+        ),
         "held_out" if settings.get("held_out") else "",
     ]
     # Other networks, and other examples than its test set, are not the paper's.
@@ -98,7 +97,7 @@ def spec(
     options = (
         {"hidden_units": (hidden_units,)} if model == "mlp" else FEATURES.get((dataset, model), {})
     )
-    made = PrivateSpec(
+    made = PrivateSpec.of(
         **{
             "experiment": "ermis_table1",
             "network": "-".join([dataset, method, *(mark for mark in marks if mark)]),
@@ -120,15 +119,6 @@ def spec(
     return with_scale(made, paper_settings(dataset, row[0]), given)
 
 
-def _changed(settings, ours):
-    """Marks of settings that are not as in our cells, such as "delta_0.01"."""
-    return [
-        f"{name}_{settings[name]:g}"
-        for name in ("delta", "kl_weight", "max_alpha", "dropout_rate")
-        if settings.get(name) is not None and settings[name] != ours.get(name)
-    ]
-
-
 def _check(method, epsilon, model, settings):
     arguments.choice("model", model, MODELS)
     if (method == "none") != (epsilon == math.inf):
@@ -145,11 +135,7 @@ def _check(method, epsilon, model, settings):
 
 
 def table1_cells(dataset=None):
-    """The specs of Table 1, each row at three budgets, and those without privacy.
-
-    Args:
-        dataset: Only of this one.
-    """
+    """The specs of Table 1, of one data set or both, at three budgets and without privacy."""
     return [
         spec(one, epsilon=epsilon, **row)
         for one in paper.DATASETS
@@ -180,16 +166,14 @@ def figure5_cells(method="dpvd"):
             if name == "clip_of_a_layer":
                 field = {"l2_norm_clip": value * LAYERS**0.5}
             one = spec(
-                "mnist",
-                method,
-                1.0,
+                *("mnist", method, 1.0),
                 **FIGURE5 | field,
                 experiment="ermis_figure5",
                 network=name,
                 column=f"{name}={value:g}",
                 reduced=f"{FIGURE5_PASSES} passes for 200, and others in proportion",
             )
-            specs.append(dataclasses.replace(one, paper_value=None))  # It has curves, no figures.
+            specs.append(one.replaced(paper_value=None))  # It has curves, no figures.
     return specs
 
 
@@ -217,11 +201,11 @@ def settings_cells():
     unchanged = [
         spec("digits", method, epsilon) for method in ("dpsgd", "dpvd") for epsilon in _EPSILONS
     ]
-    return [*unchanged, *(dataclasses.replace(one, paper_value=None) for one in made)]
+    return [*unchanged, *(one.replaced(paper_value=None) for one in made)]
 
 
 def _at(epsilon):
-    without = [s for s in table1_cells() if s.method == "none"]
+    without = [s for s in table1_cells() if s.variational.method == "none"]
     return [s for s in table1_cells() if s.epsilon == epsilon] + without
 
 

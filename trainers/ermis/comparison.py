@@ -16,7 +16,7 @@ from tfdpnorm.privacy.accountants import dp_sgd_event, epsilon_of
 from tfdpnorm.privacy.calibration import calibrate_noise_multiplier, noise_reaching
 from trainers.ermis import advanced_composition, zcdp
 from trainers.ermis.replace_one import replace_one_epsilon
-from trainers.specs.private import CLAIMING_ACCOUNTANTS
+from trainers.specs.parts import CLAIMING_ACCOUNTANTS
 
 ALL_ACCOUNTANTS = (*CLAIMING_ACCOUNTANTS, *ACCOUNTANTS)
 # Which two data sets are neighbours: one lacks an example of the other, or has another one for it.

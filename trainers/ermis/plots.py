@@ -8,6 +8,7 @@ from trainers.ermis import published
 from trainers.report import captions
 from trainers.report import figure as figures
 from trainers.report.labels import label_ends
+from trainers.report.tables import by_cell
 
 _PANEL, _LABELS = (3.4, 2.9), 1.7  # inches; of labels beside a panel
 # Kinds of rows, each a panel: claims, guarantees, and other features than the paper's.
@@ -24,12 +25,10 @@ def plot_progress(records, path, title, networks=()):
 
     Of `networks` in their order; others follow. Returns the path.
     """
-    order = {name: place for place, name in enumerate(networks)}
-    panels = collections.defaultdict(lambda: collections.defaultdict(list))
-    for record in sorted(records, key=lambda r: order.get(r["network"], len(order))):
-        if record["curve"]:
-            place = (record["column"], *_kind(record))
-            panels[place][record["network"]].append(record)
+    panels = collections.defaultdict(dict)
+    for (network, column), group in by_cell(records, networks).items():
+        if any(record["curve"] for record in group):
+            panels[(column, *_kind(group[0]))][network] = group
     columns = sorted({column for column, _, _ in panels}, key=lambda c: float(c.partition("=")[2]))
     rows = sorted(
         {place[1:] for place in panels}, key=lambda row: (row[0], [*_KINDS].index(row[1]))
@@ -53,9 +52,8 @@ def plot_progress(records, path, title, networks=()):
 
 
 def _grid(rows, columns):
-    width = (_PANEL[0] + _LABELS) * max(columns, 1)
-    figure = figures.new(width, _PANEL[1] * max(rows, 1) + 0.8)
-    return figure, figure.subplots(max(rows, 1), max(columns, 1), squeeze=False)
+    figure = figures.new((_PANEL[0] + _LABELS) * columns, _PANEL[1] * rows + 0.8)
+    return figure, figure.subplots(rows, columns, squeeze=False)
 
 
 def _finish(axes, title):

@@ -22,16 +22,14 @@ _STATEMENT = (
 
 
 class PrintedTraining(NamedTuple):
-    """The result of `train_as_printed`.
+    """The result of `train_as_printed`: `statement` says why no guarantee holds.
 
     `means`, phi^(T) by the model's trainable variables, are arrays that training computes with,
-    before the last noise: not what the algorithm gives out. `claimed_epsilon` is the paper's claim
-    for this sigma, or None; `statement` says why no guarantee holds.
+    before the last noise: not what the algorithm gives out.
     """
 
     steps: int
     means: list
-    claimed_epsilon: float | None
     statement: str
 
 
@@ -65,24 +63,16 @@ def train_as_printed(
     follows, and is not multiplied by eta_t, is how equations 11 and 12 and line 8 read.
 
     Args:
-        model: A built Keras model. Its layers with variational dropout of noise="public" get zeta;
-            other layers are trained as they are. The divergence is in their losses, over the N that
-            they were given.
+        model: Its layers with variational dropout of noise="public" get zeta; other layers are
+            trained as they are. The divergence is in their losses, over the N that they were given.
         loss: Function (y, predictions) -> [rows].
         batch_size: S, 1 to N.
         epochs: E; T is E N / S, rounded.
         l2_norm_clip: C, of each layer.
         initial_rate: eta_0.
         claimed_epsilon: What the paper says that sigma gives; only repeated.
-        seed: Of the batches and the noise of the result.
         after_epoch: Function that is called with the number of epochs done while the model holds
             theta; None for none.
-
-    Returns:
-        A `PrintedTraining`.
-
-    Reference:
-        Ermis and Cemgil (2017), "Differentially private variational dropout", Algorithm 1.
     """
     rows = len(x)
     batch_size = arguments.whole("batch_size", batch_size, at_least=1)
@@ -114,9 +104,7 @@ def train_as_printed(
         for variable, gradient in zip(variables, gradients, strict=True):
             variable.assign_sub(tf.cast(rate * gradient, variable.dtype))
 
-    rng = np.random.default_rng(seed)
-
-    epoch = 0
+    rng, epoch = np.random.default_rng(seed), 0
     for t in range(1, steps + 1):
         lot = rng.choice(rows, batch_size, replace=False)
         step(tf.constant(x[lot]), tf.constant(y[lot]), tf.constant(initial_rate / t**decay))
@@ -134,4 +122,4 @@ def train_as_printed(
     claim = "" if claimed_epsilon is None else f", for which it claims epsilon = {claimed_epsilon}"
     count = len(set(layers))
     statement = _STATEMENT.format(sigma=sigma, claim=claim, clip=l2_norm_clip, layers=count)
-    return PrintedTraining(steps, means, claimed_epsilon, statement)
+    return PrintedTraining(steps, means, statement)

@@ -15,21 +15,16 @@ from trainers.ermis import published as paper
 class Reading:
     """How a sigma follows from one update's (epsilon_i, delta_i), and these from the total.
 
-    Attributes:
-        name: In words.
-        root: What the square root of the Gaussian theorem covers: "numerator" as in the theorem,
-            sqrt(2 log(1.25 / delta_i)) / epsilon_i, or "ratio" as the paper prints it,
-            sqrt(2 log(1.25 / delta_i) / epsilon_i).
-        factor: Sigma over that: 1, or 1/2 if the 2 of the sensitivity 2C went into it.
-        composition_share: Of advanced composition, delta' / delta.
-        step_delta: Of zCDP, one update's delta_i; None for delta / q.
+    The `root` of the Gaussian theorem covers the "numerator", as in the theorem,
+    sqrt(2 log(1.25 / delta_i)) / epsilon_i, or, as the paper prints it, the "ratio",
+    sqrt(2 log(1.25 / delta_i) / epsilon_i).
     """
 
     name: str
     root: str = "numerator"
-    factor: float = 1.0
-    composition_share: float = 0.5
-    step_delta: float | None = None
+    factor: float = 1.0  # sigma over that: 1/2 if the 2 of the sensitivity 2C went into it
+    composition_share: float = 0.5  # of advanced composition, delta' / delta
+    step_delta: float | None = None  # of zCDP, one update's delta_i; None for delta / q
 
     def sigma(self, accountant, epsilon, sampling_rate, updates, delta=paper.DELTA):
         """The noise that the reading asks for, over the sensitivity as it takes that.

@@ -1,7 +1,7 @@
 """The settings of Ermis & Cemgil (2017), and ours where theirs are silent or do not train."""
 
 from trainers.ermis.published import INF
-from trainers.specs.private import DROPOUTS
+from trainers.specs.parts import DROPOUTS
 
 # Section 5. The lot of DIGITS is 100 of 1439, though the paper accounts with nu = 0.05.
 PAPER = {
@@ -48,7 +48,7 @@ FIGURE5 = dict(
 def private_settings(dataset, row, model, calibrated_by, epsilon):
     """Returns the fields of a cell's spec, a dict.
 
-    `row` is one of `trainers.specs.private.VARIATIONAL_METHODS`, or "dpvd-as_printed";
+    `row` is one of `trainers.specs.parts.VARIATIONAL_METHODS`, or "dpvd-as_printed";
     `calibrated_by` "ac" or "zcdp" for the noise of a claim, or None.
     """
     ours = AS_PRINTED.get(dataset, {})

@@ -1,6 +1,5 @@
 """Klause et al. (2022): the cells of their tables as specs, with our settings."""
 
-import dataclasses
 import math
 
 from trainers.cells import column_of_privacy, with_changes
@@ -68,7 +67,7 @@ def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", option
     as_in_the_paper &= settings["delta"] == paper.DELTA
     as_in_the_paper &= not settings.get("held_out")  # other examples than the paper's
     published = table.get((dataset, model, scale_norm), {}).get(epsilon)
-    made = PrivateSpec(
+    made = PrivateSpec.of(
         **{
             "experiment": experiment,
             "network": _network(dataset, model, norm, options, own, _marks(settings, ours)),
@@ -85,7 +84,7 @@ def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", option
     length = LENGTH_NOT_STATED if PAPER[model] is WIDE else EPOCHS[dataset]
     if is_at_papers_scale() and "standardized_by" not in options:
         standardized = (*made.model_options, ("standardized_by", STANDARDIZED_BY[dataset]))
-        made = dataclasses.replace(made, model_options=standardized)
+        made = made.replaced(model_options=standardized)
     theirs = {"epochs": length, **PAPER[model], "model_options": PAPER_OPTIONS.get(model, {})}
     if made.image_size is not None:
         theirs["image_size"] = PAPER_IMAGE_SIZES[dataset]
@@ -164,8 +163,8 @@ def _side_by_side(experiment, variants, settings, epsilon=_NORMS_EPSILON, **opti
         groups = {"groups": variant.get("groups")}
         others = {name: value for name, value in variant.items() if name not in groups}
         made = spec("cifar10", "resnet9", epsilon, options=options | groups, **others, **settings)
-        specs.append(made)
-    return [dataclasses.replace(s, experiment=experiment, paper_value=None) for s in specs]
+        specs.append(made.replaced(experiment=experiment, paper_value=None))
+    return specs
 
 
 def wide_cells():
@@ -173,15 +172,13 @@ def wide_cells():
 
     Two cores can train it for as many updates as show whether ScaleNorm leads, and when.
     """
-    options = dict(depth=16, width=1)
-    specs = [
-        spec("cifar10", "wide_resnet", 8.0, scale_norm=scaled, options=options, **WIDE_TABLE)
-        for scaled in (True, False)
-    ]
-    names = ("cifar10-wrn_16_1-scale_norm-16px", "cifar10-wrn_16_1-16px")
+    shared = dict(WIDE_TABLE, options=dict(depth=16, width=1))
+    names = {"cifar10-wrn_16_1-scale_norm-16px": True, "cifar10-wrn_16_1-16px": False}
     return [
-        dataclasses.replace(s, experiment="klause_wide", network=name)
-        for s, name in zip(specs, names, strict=True)
+        spec("cifar10", "wide_resnet", 8.0, scale_norm=scaled, **shared).replaced(
+            experiment="klause_wide", network=name
+        )
+        for name, scaled in names.items()
     ]
 
 
@@ -193,19 +190,15 @@ def appendix_b_cells():
     ]
 
 
-def _cells(table, experiment):
-    """The specs of the cells of a table that are trained for an experiment, ScaleNorm first."""
-    return [s for s in _all_cells(table) if s.experiment == experiment]
-
-
-def _all_cells(table):
-    """The specs of the cells of a table, whatever experiment they are trained for."""
-    return [
+def _cells(table, experiment=None):
+    """The specs of the cells of a table, ScaleNorm first, which are trained for an experiment."""
+    specs = [
         spec(dataset, model, epsilon, scale_norm=scale_norm)
         for (dataset, model, scale_norm), row in table.items()
         for epsilon in row
         if epsilon <= _LARGEST_EPSILON
     ]
+    return [s for s in specs if experiment in (None, s.experiment)]
 
 
 def _options(model, norm, scale_norm, options):
@@ -286,19 +279,10 @@ def _by_cell(table):
     }
 
 
-def _minutes():
-    """Dict from the row of a cell to the paper's training time."""
-    return {
-        spec(dataset, model, 1.0, scale_norm=scale_norm).network: time
-        for (dataset, model), time in paper.MINUTES_OF_TABLE2.items()
-        for scale_norm in (True, False)
-    }
-
-
 EXPERIMENTS = {
     "klause_table1": lambda: _cells(paper.TABLE1, "klause_table1"),
     # Its ResNet-9 is that of Table 1, which is not trained again.
-    "klause_table2": lambda: _all_cells(paper.TABLE2),
+    "klause_table2": lambda: _cells(paper.TABLE2),
     "klause_table3": lambda: _cells(paper.TABLE3, "klause_table3"),
     # The best of the runs of Table 1: nothing else is trained.
     "klause_table4": lambda: _cells(paper.TABLE4, "klause_table1"),
@@ -312,10 +296,15 @@ EXPERIMENTS = {
 def forms():
     """Returns how the tables sum up their runs, a dict of `TableForm`."""
     best = _by_cell(paper.TABLE4)
+    minutes = {
+        spec(dataset, model, 1.0, scale_norm=scale_norm).network: time
+        for (dataset, model), time in paper.MINUTES_OF_TABLE2.items()
+        for scale_norm in (True, False)
+    }
     return {
         **dict.fromkeys(EXPERIMENTS, TableForm(summary="median")),
         "klause_table1": TableForm(summary="median", top5=_by_cell(paper.TABLE1_TOP5)),
-        "klause_table2": TableForm(summary="median", minutes=_minutes()),
+        "klause_table2": TableForm(summary="median", minutes=minutes),
         "klause_table4": TableForm(
             summary="best",
             paper=best,

@@ -1,6 +1,5 @@
 """The loss landscape and the activations of a trained model: a file goes in, a record comes out."""
 
-import dataclasses
 import time
 
 import numpy as np
@@ -8,15 +7,9 @@ from tensorflow import keras
 
 from tfdpnorm.keras_compat.exchange import without_mixed_precision
 from tfdpnorm.layers import ScaleNorm
-from trainers.analysis import (
-    Estimate,
-    Hessian,
-    block_activations,
-    lanczos,
-    power_iteration,
-    residual_additions,
-    trace,
-)
+from trainers.analysis.activations import block_activations, residual_additions
+from trainers.analysis.hessian import Hessian
+from trainers.analysis.spectrum import Estimate, lanczos, power_iteration, trace
 from trainers.records.made_with import made_with
 
 _SECONDS_BETWEEN_LINES = 60
@@ -25,12 +18,9 @@ _SECONDS_BETWEEN_LINES = 60
 def measure_landscape(name, model, x, y, settings, *, source, echo=print):
     """Returns the record of a model's landscape, with `LANDSCAPE_FIELDS`.
 
-    Args:
-        model: A functional Keras model with logits as outputs. If it computes in half precision,
-            what is measured is a copy that does not: the weights are the same numbers, and products
-            in bfloat16 are off by ten per cent.
-        settings: `LandscapeSettings`; `rows` of the N are taken, drawn by the seed.
-        source: Dict of where model and rows come from, kept in the record.
+    The functional Keras model has logits as outputs. If it computes in half precision, what is
+    measured is a copy that does not: the weights are the same numbers, and products in bfloat16 are
+    off by ten per cent. `source` says where model and rows come from, a dict for the record.
     """
     if not 1 <= settings.rows <= len(x):
         raise ValueError(f"Expected rows of 1 to {len(x)}, got {settings.rows}.")
@@ -59,7 +49,7 @@ def measure_landscape(name, model, x, y, settings, *, source, echo=print):
     if not asymmetry <= Hessian.MOST_ASYMMETRY:
         raise ValueError(
             f"Expected a model with right second derivatives, got {name!r} with a Hessian that is "
-            f"not symmetric (by {asymmetry:.2g}). See trainers.analysis.Hessian.asymmetry."
+            f"not symmetric (by {asymmetry:.2g}). See `asymmetry` in trainers.analysis.hessian."
         )
     limits = {"tolerance": settings.tolerance, "seed": settings.seed}
     power = power_iteration(hessian, max_iterations=settings.max_products, **limits)
@@ -71,10 +61,10 @@ def measure_landscape(name, model, x, y, settings, *, source, echo=print):
     done(f"smallest eigenvalue {smallest.value:.6g} +- {smallest.error:.2g}")
     total = trace(hessian, max_products=settings.max_products, **limits)
     done(f"trace {total.value:.6g} +- {total.error:.2g}")
-    blocks = {
-        layer.name: block_activations(model, layer, x, settings.batch_size)
-        for layer in residual_additions(model)
-    }
+    blocks = {}
+    for layer in residual_additions(model):
+        block = block_activations(model, layer, x, settings.batch_size)
+        blocks[layer.name] = {path: _plain(moments) for path, moments in block._asdict().items()}
     return {
         "experiment": "klause_landscape",
         "kind": "landscape",
@@ -91,14 +81,11 @@ def measure_landscape(name, model, x, y, settings, *, source, echo=print):
         "ritz_values": ritz.values.tolist(),
         "ritz_weights": ritz.weights.tolist(),
         "asymmetry": float(asymmetry),
-        "activations": {
-            name: {path: _plain(moments) for path, moments in block._asdict().items()}
-            for name, block in blocks.items()
-        },
+        "activations": blocks,
         "products": hessian.products,
         "seed": settings.seed,
         "seconds": time.monotonic() - begin,
-        **made_with({**dataclasses.asdict(settings), **source}),
+        **made_with({**settings.settings, **source}),
     }
 
 

@@ -1,6 +1,5 @@
 """Tables and plots of loss landscapes and activations, made from their records and nothing else."""
 
-import dataclasses
 import math
 
 import numpy as np
@@ -9,6 +8,7 @@ from trainers.klause import published
 from trainers.klause.landscape_settings import LandscapeSettings
 from trainers.report import figure as figures
 from trainers.report.markdown import table
+from trainers.specs.options import options
 
 _FLOOR = 1e-9  # of the density that is drawn
 _METHOD = (
@@ -35,10 +35,7 @@ _PATHS = {
 
 
 def landscape_table(with_scale_norm, without):
-    """Returns a Markdown table of two records with `LANDSCAPE_FIELDS` and the paper's figures.
-
-    It says how it was made, too.
-    """
+    """Returns a table of two records and the paper's figures, and how it was made; Markdown."""
     pair = with_scale_norm, without
 
     def row(name, show, paper=("", "")):
@@ -102,9 +99,8 @@ def _claim(pair):
 
 def _method(pair):
     """How the numbers were found, and what they may be compared with."""
-    names = [field.name for field in dataclasses.fields(LandscapeSettings)]
     first, second = (record["flags"] for record in pair)
-    other = [name for name in names if first.get(name) != second.get(name)]
+    other = [name for name in options(LandscapeSettings) if first.get(name) != second.get(name)]
     compared = _OTHERWISE.format(names=", ".join(other)) if other else _ALIKE
     return f"{_METHOD}{compared}\n\n{_CONDITION}"
 
@@ -112,7 +108,7 @@ def _method(pair):
 def _command(flag, record):
     flags = record["flags"]
     used = {flag: flags.get("model_file"), "dataset": flags.get("dataset")}
-    used |= {field.name: flags[field.name] for field in dataclasses.fields(LandscapeSettings)}
+    used |= {name: flags[name] for name in options(LandscapeSettings)}
     shown = " ".join(f"--{name}={value}" for name, value in used.items() if value is not None)
     return f"    python -m trainers.klause_landscape {shown}"
 
@@ -148,8 +144,8 @@ def _moments(place, path):
 def plot_spectra(records, path, width=0.01):
     """Draws the density of eigenvalues of each record; returns the path of the PNG.
 
-    By stochastic Lanczos quadrature (Ghorbani, Krishnan and Xiao 2019); `width` is that of the
-    Gaussians around Ritz values, relative to the range.
+    By stochastic Lanczos quadrature (Ghorbani, Krishnan and Xiao 2019), with Gaussians of a `width`
+    relative to the range.
     """
     figure = figures.new(7, 4)
     axes = figure.subplots()
@@ -176,10 +172,7 @@ def plot_spectra(records, path, width=0.01):
 
 
 def plot_activations(records, path, block=-1):
-    """Draws the histograms of a residual block's activations, a row for each record.
-
-    As Klause et al. (2022), Figure 2. `block` counts the blocks in the model's order.
-    """
+    """Draws the histograms of a block's activations, as Klause et al. (2022) do in Figure 2."""
     figure = figures.new(10, 2.8 * len(records))
     grid = figure.subplots(len(records), len(_PATHS), squeeze=False, sharex="col")
     for row, record in zip(grid, records, strict=True):

@@ -3,11 +3,11 @@
 import dataclasses
 
 from tfdpnorm import arguments
-from trainers.specs.options import check_fields, option
+from trainers.specs.options import Spec, option
 
 
 @dataclasses.dataclass(frozen=True)
-class LandscapeSettings:
+class LandscapeSettings(Spec):
     """How a landscape is measured: each setting is a flag of the program, too."""
 
     rows: int = option(512, "Training examples that the loss is a mean over.", at_least=1)
@@ -23,6 +23,3 @@ class LandscapeSettings:
     )
     batch_size: int = option(64, "Rows that go through the model at once.", at_least=1)
     seed: int = option(0, "Of rows and random vectors.", at_least=0)
-
-    def __post_init__(self):
-        check_fields(self)

@@ -23,31 +23,30 @@ def _pairs(table):
     )
 
 
-def _of(table):
-    pairs = _pairs(table)
+def _of(*pairs, curves=False):
+    """The function that says of records what they show of the claims on some pairs of rows."""
 
     def notes(records):
-        return [*(claim_text(records, claim) for claim in _claims(pairs))]
+        of_curves = _curves(records, pairs) if curves else []
+        return [*(claim_text(records, claim) for claim in _claims(pairs)), *of_curves]
 
     return notes
 
 
 def _of_table1(records):
-    notes = [*_of(published.TABLE1)(records), *_curves(records, _pairs(published.TABLE1))]
-    tiny = [record for record in records if record["network"].startswith("tiny_imagenet")]
-    return [*notes, _without_cells() if tiny else ""]
-
-
-def _without_cells():
+    notes = _of(*_pairs(published.TABLE1), curves=True)(records)
+    if not any(record["network"].startswith("tiny_imagenet") for record in records):
+        return notes
     scaled, plain = (
         published.TABLE1["tiny_imagenet", "resnet9", scale_norm][70.0]
         for scale_norm in (True, False)
     )
-    return (
+    return [
+        *notes,
         f"**Tiny ImageNet at epsilon 70 has no cell** (the paper: {scaled} with ScaleNorm, {plain} "
         "without). At so large an epsilon, what the rounding of the noise can add to delta exceeds "
-        "delta, and this library rejects the budget."
-    )
+        "delta, and this library rejects the budget.",
+    ]
 
 
 def _curves(records, pairs):
@@ -66,27 +65,20 @@ def _curves(records, pairs):
     ]
 
 
-def _of_wide(records):
-    pair = ("cifar10-wrn_16_1-scale_norm-16px", "cifar10-wrn_16_1-16px")
-    return [*(claim_text(records, c) for c in _claims((pair,))), *_curves(records, (pair,))]
-
-
-def _of_narrow(records):
-    narrow = "width_16-standardized-16px"
-    pair = (f"cifar10-resnet9-scale_norm-{narrow}", f"cifar10-resnet9-{narrow}")
-    return [claim_text(records, claim) for claim in _claims((pair,))]
-
-
-def _of_appendix_b(records):
-    pair = ("cifar10-resnet9-scale_norm-batch", "cifar10-resnet9-batch")
-    return [claim_text(records, Claim(f"{_WORDS} without privacy, too", (pair,)))]
-
-
+_WIDE = ("cifar10-wrn_16_1-scale_norm-16px", "cifar10-wrn_16_1-16px")
+_NARROW = (
+    "cifar10-resnet9-scale_norm-width_16-standardized-16px",
+    "cifar10-resnet9-width_16-standardized-16px",
+)
+_WITHOUT_PRIVACY = Claim(
+    f"{_WORDS} without privacy, too",
+    (("cifar10-resnet9-scale_norm-batch", "cifar10-resnet9-batch"),),
+)
 NOTES = {
     "klause_table1": _of_table1,
-    "klause_table2": _of(published.TABLE2),
-    "klause_table3": _of(published.TABLE3),
-    "klause_appendix_b": _of_appendix_b,
-    "klause_wide": _of_wide,
-    "klause_norms_narrow": _of_narrow,
+    "klause_table2": _of(*_pairs(published.TABLE2)),
+    "klause_table3": _of(*_pairs(published.TABLE3)),
+    "klause_appendix_b": lambda records: [claim_text(records, _WITHOUT_PRIVACY)],
+    "klause_wide": _of(_WIDE, curves=True),
+    "klause_norms_narrow": _of(_NARROW),
 }

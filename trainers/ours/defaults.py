@@ -1,37 +1,97 @@
-"""Trainings with suggested settings alone, from three arguments, and their table."""
+"""Trainings with suggested settings alone, from three arguments: data, records and their table."""
 
+import dataclasses
 import statistics
 import time
+from typing import NamedTuple
 
 import numpy as np
 from tensorflow import keras
 
 import tfdpnorm
+from tfdpnorm import models
+from tfdpnorm.data import match_images
 from tfdpnorm.keras_compat.devices_and_precision import made_under
 from tfdpnorm.privacy import PrivacyBudget
 from tfdpnorm.training.suggested_rate import optimizer_at
-from trainers.ours.defaults_data import SYNTHETIC
+from trainers.data.sources import load_examples
+from trainers.davody import cells as davody
+from trainers.ours import finetune_cells as finetune
 from trainers.ours.defaults_runs import DATASETS, DELTA, EPSILONS, NETWORKS, NORMS
-from trainers.ours.finetune_cells import LAST_LAYERS
-from trainers.ours.finetune_cells import spec as finetune_spec
+from trainers.ours.method_cells import digits_spec
 from trainers.records.made_with import made_with
-from trainers.report.markdown import table
+from trainers.report.markdown import runs_text, table
+from trainers.runs.build import build_network
+from trainers.runs.data import load_experiment_data
+from trainers.specs.training import CACHE_DIR
+
+# The network of the cell of DIGITS that is named otherwise than its normalisation.
+_SYNTHETIC = "public_batch-synthetic"
 
 # By data set with searched cells: their experiment, and a function from the normalisation to their
 # network.
 _TUNED = {
     "digits": (
         "method_small_data",
-        lambda norm: f"digits-{SYNTHETIC if norm == 'public_batch' else norm}",
+        lambda norm: f"digits-{_SYNTHETIC if norm == 'public_batch' else norm}",
     ),
     "mnist": ("davody_table5", lambda norm: norm),
     "ag_news": ("davody_table7", lambda norm: norm),
     "cifar10_features": (
         "finetune_cifar10",
-        lambda norm: finetune_spec("cifar10", 1.0, norm=norm, **LAST_LAYERS).network,
+        lambda norm: finetune.spec("cifar10", 1.0, norm=norm, **finetune.LAST_LAYERS).network,
     ),
 }
 TUNED = tuple(experiment for experiment, _ in _TUNED.values())
+
+
+class Task(NamedTuple):
+    """The Keras model, not private, that a run trains, and pairs of arrays (x, y)."""
+
+    network: keras.Model
+    train: tuple[np.ndarray, np.ndarray]
+    test: tuple[np.ndarray, np.ndarray]
+
+
+def load_task(run, precision="float32", *, data_dir=None, cache_dir=CACHE_DIR):
+    """Returns the `Task` of a `DefaultsRun`: the network and the data of the cell searched for.
+
+    Features of images are kept in `cache_dir`.
+    """
+    if run.dataset in ("ag_news", "cifar10_features"):
+        spec = dataclasses.replace(_spec(run), seed=run.seed, precision=precision)
+        data = load_experiment_data(spec, data_dir, cache_dir=cache_dir)
+        network = build_network(spec, data)
+        return Task(network, (data.train_x, data.train_y), (data.test_x, data.test_y))
+    train, test = (load_examples(run.dataset, s, data_dir) for s in ("train", "test"))
+    return lenet5_task(run, train, test, precision)
+
+
+def lenet5_task(run, train, test, precision="float32"):
+    """Returns the `Task` of LeNet-5 on images; the arguments are `Examples`, else as `load_task`.
+
+    Activation and pooling are those of the searched cell; KMNIST has those of MNIST.
+    """
+    # DIGITS at twice its size: LeNet-5 needs 12 pixels.
+    shape = tuple(max(size, 16) for size in train.x.shape[1:3]) + train.x.shape[3:]
+    keras.utils.set_random_seed(run.seed)
+    with made_under(precision):
+        network = models.build(
+            "lenet5",
+            run.norm,
+            num_classes=train.num_classes,
+            input_shape=shape,
+            **dict(_spec(run).model_options),
+        )
+    return Task(network, *((match_images(e.x, shape), e.y) for e in (train, test)))
+
+
+def _spec(run):
+    if run.dataset == "digits":
+        return digits_spec(_SYNTHETIC if run.norm == "public_batch" else run.norm, 1.0)
+    if run.dataset == "cifar10_features":
+        return finetune.spec("cifar10", 1.0, norm=run.norm, **finetune.LAST_LAYERS)
+    return davody.spec("ag_news" if run.dataset == "ag_news" else "mnist", run.norm, 1.0)
 
 
 def defaults_record(run, task, precision="float32"):
@@ -116,16 +176,7 @@ def _entry(records, tuned, dataset, norm, optimizer, epsilon):
         if r["experiment"] == experiment
         and (r["network"], r["epsilon_target"]) == (network, epsilon)
     ]
-    if not own:
-        return ""
-    if not theirs:
-        return _mean(own)
+    if not own or not theirs:
+        return runs_text(own) if own else ""
     ahead = statistics.mean(own) - statistics.mean(theirs)
-    return f"{_mean(own)} [{_mean(theirs)}: {ahead:+.1f}]"
-
-
-def _mean(values):
-    text = f"{statistics.mean(values):.2f}"
-    if len(values) > 1:
-        text += f" +- {statistics.stdev(values):.2f}"
-    return f"{text} ({len(values)} run{'s' * (len(values) > 1)})"
+    return f"{runs_text(own)} [{runs_text(theirs)}: {ahead:+.1f}]"

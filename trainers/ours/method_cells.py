@@ -3,8 +3,6 @@
 How the settings were found is in results/SEARCH.md.
 """
 
-import dataclasses
-
 from trainers.cells import with_changes
 from trainers.davody import cells as davody
 from trainers.davody.settings import STATISTICS_TABLE
@@ -108,34 +106,26 @@ MISMATCH = STATISTICS | dict(public_dataset="split", public_batch_size=2048)
 def public_rows_cells():
     """The same training with different public rows: real ones first, then synthetic ones."""
     trained = [
-        _ours(
-            davody.spec(dataset, "public_batch", epsilon, **settings, public_dataset=source),
-            "method_public_rows",
-            f"{dataset}-{source.removeprefix('synthetic:')}",
+        (davody.spec(dataset, "public_batch", epsilon, **settings), sources, f"{dataset}-{{}}{end}")
+        for dataset, columns, end in (
+            *((dataset, columns, "") for dataset, columns in PUBLIC_ROWS.items()),
+            ("ag_news", AUTOMATIC, "-weight_auto"),
         )
-        for dataset, columns in PUBLIC_ROWS.items()
         for epsilon, (settings, sources) in columns.items()
-        for source in sources
-    ]
-    automatic = [
-        _ours(
-            davody.spec("ag_news", "public_batch", epsilon, **settings, public_dataset=source),
-            "method_public_rows",
-            f"ag_news-{source.removeprefix('synthetic:')}-weight_auto",
-        )
-        for epsilon, (settings, sources) in AUTOMATIC.items()
-        for source in sources
     ]
     on_features = [
-        _ours(
-            finetune.spec("cifar10", epsilon, **FEATURES, public_dataset=source),
-            "method_public_rows",
-            f"cifar10_features-{source.removeprefix('synthetic:')}",
-        )
+        (finetune.spec("cifar10", epsilon, **FEATURES), FEATURES_ROWS, "cifar10_features-{}")
         for epsilon in FEATURES_EPSILONS
-        for source in FEATURES_ROWS
     ]
-    return trained + automatic + on_features
+    return [
+        _ours(
+            spec.replaced(public_dataset=source),
+            "method_public_rows",
+            name.format(source.removeprefix("synthetic:")),
+        )
+        for spec, sources, name in trained + on_features
+        for source in sources
+    ]
 
 
 def small_data_cells():
@@ -170,9 +160,7 @@ def mismatch_spec(epsilon, *, seed, steps):
 
 
 def _ours(spec, experiment, network):
-    return dataclasses.replace(
-        spec, experiment=experiment, network=network, paper_value=None, ema_decay=None
-    )
+    return spec.replaced(experiment=experiment, network=network, paper_value=None, ema_decay=None)
 
 
 EXPERIMENTS = {"method_public_rows": public_rows_cells, "method_small_data": small_data_cells}

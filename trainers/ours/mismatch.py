@@ -8,7 +8,7 @@ from scipy import ndimage
 from tensorflow import keras
 
 from tfdpnorm.data import match_images, synthetic_rows, take_public_batch
-from trainers.analysis import moment_mismatch, noise_through_statistics
+from trainers.analysis.public_moments import moment_mismatch, noise_through_statistics
 from trainers.data.sources import load_examples
 from trainers.records.made_with import made_with
 from trainers.runs.private import PrivateRun
@@ -47,7 +47,7 @@ def mismatch_record(spec, data, rows_by_name, *, measured_at=(0, 50), echo=print
         "rows": rows,
         "seed": spec.seed,
         "seconds": round(time.perf_counter() - started, 1),
-        **made_with(dataclasses.asdict(spec)),
+        **made_with(spec.settings),
     }
 
 

@@ -2,32 +2,32 @@
 
 import statistics
 
-from trainers.report.markdown import table
+from trainers.report.markdown import mean_text, table
 
 _COLUMNS = ("shift", "scale", "uneven", "correlation")
 
 
 def mismatch_text(records):
-    """Returns the table of sets of public rows, in Markdown, the best accuracy first.
-
-    Args:
-        records: Records of "method_mismatch" with `SENSITIVITY_FIELDS`.
-    """
+    """Returns the table of sets of public rows, in Markdown, the best accuracy first."""
     by_name = {}
     for record in records:
         for row in record["rows"]:
             by_name.setdefault(row["public_rows"], []).append(row)
-    lines = [(_mean(rows, "test_accuracy"), name, rows) for name, rows in by_name.items()]
+
+    def accuracy(named):
+        return statistics.mean(row["test_accuracy"] for row in named[1])
+
+    by_accuracy = sorted(by_name.items(), key=accuracy, reverse=True)
     cells = [
         (
             name,
             str(rows[0]["count"]),
-            _accuracies(rows),
+            mean_text([row["test_accuracy"] for row in rows]),
             *(_over_layers(rows, column) for column in _COLUMNS),
-            _largest(rows, "amplification"),
+            f"{statistics.mean(max(x['amplification'] for x in _last(row)) for row in rows):.0f}",
             f"{statistics.mean(max(row['noise'].values()) for row in rows):.1f}",
         )
-        for _, name, rows in sorted(lines, key=lambda line: -line[0])
+        for name, rows in by_accuracy
     ]
     flags = records[0]["flags"]
     header = ("public rows", "M", "test accuracy %", *_COLUMNS, "1 / (v + eps)", "noise")
@@ -50,25 +50,11 @@ def mismatch_text(records):
     )
 
 
-def _mean(rows, field):
-    return statistics.mean(row[field] for row in rows)
-
-
-def _accuracies(rows):
-    values = [row["test_accuracy"] for row in rows]
-    spread = f" +- {statistics.stdev(values):.2f}" if len(values) > 1 else ""
-    return f"{statistics.mean(values):.2f}{spread}"
-
-
 def _over_layers(rows, field):
     """Means over records of the first and the last layer after the last update."""
     last = [_last(row) for row in rows]
     first, final = (statistics.mean(layers[i][field] for layers in last) for i in (0, -1))
     return f"{first:.2f}, {final:.2f}"
-
-
-def _largest(rows, field):
-    return f"{statistics.mean(max(x[field] for x in _last(row)) for row in rows):.0f}"
 
 
 def _last(row):

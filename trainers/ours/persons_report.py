@@ -5,18 +5,14 @@ import statistics
 from tfdpnorm.privacy.rounding import ceil_text
 from trainers.ours.persons_runs import KINDS, WAYS, Way
 from trainers.report import figure as figures
-from trainers.report.markdown import table
+from trainers.report.markdown import runs_text, table
 
 _PANEL = (4.8, 3.6)  # inches
 _LEGEND_WIDTH = 8.0
 
 
 def persons_text(records):
-    """Returns the tables, in Markdown, one for each data set and kind of persons.
-
-    Args:
-        records: Records with `PERSONS_FIELDS`.
-    """
+    """Returns the tables, in Markdown, one for each data set and kind of persons."""
     parts = [
         f"Made from {len(records)} records by `python -m trainers.per_person --nocompute "
         "--output_dir=...`. Test accuracy in percent: mean +- standard deviation over runs, which "
@@ -90,11 +86,7 @@ def _entry(records, epsilon):
     runs = _at(records, epsilon)
     if not runs:
         return ""
-    values = [record["test_accuracy"] for record in runs]
-    text = f"{statistics.mean(values):.2f}"
-    if len(values) > 1:
-        text += f" +- {statistics.stdev(values):.2f}"
-    text += f" ({len(values)} run{'s' * (len(values) > 1)})"
+    text = runs_text([record["test_accuracy"] for record in runs])
     if not runs[0]["way"]["is_for_row"]:
         return text
     return f"{text} [{ceil_text(max(record['epsilon_of_person'] for record in runs))}]"

@@ -50,22 +50,13 @@ WAYS = (
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Settings of a run.
-
-    Attributes:
-        model: Name of the network, whose layers are normalised per example.
-        model_options: Dict of its options.
-        epochs: q T.
-        sampling_rate: q, of persons or rows.
-        learning_rate: At the start; a cosine takes it to 0.
-        l2_norm_clip: C.
-    """
+    """Settings of a run; layers of the network are normalised per example."""
 
     model: str
     model_options: dict
-    epochs: float
-    sampling_rate: float
-    learning_rate: float
+    epochs: float  # q T
+    sampling_rate: float  # q, of persons or rows
+    learning_rate: float  # at the start; a cosine takes it to 0
     l2_norm_clip: float = 0.1
 
     @property

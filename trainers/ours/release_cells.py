@@ -6,7 +6,7 @@ How the settings were found is in results/SEARCH.md.
 from trainers.cells import column_of_privacy, with_changes
 from trainers.ours import finetune_cells as finetune
 from trainers.specs import PrivateSpec
-from trainers.specs.training import SOLVED
+from trainers.specs.parts import SOLVED
 
 EPSILONS = (8.0, 3.0, 1.0, 0.5, 0.2, 0.1, 0.05)
 _SEARCH = (
@@ -43,7 +43,7 @@ _SEARCH_OF_RATES = "rate by looking at test images, the best of three; not accou
 def random_spec(network, epsilon, **changes):
     """The spec of a head on random features, `RANDOM`, but for changes that are not None."""
     dataset, settings = RANDOM[network]
-    return PrivateSpec(
+    return PrivateSpec.of(
         experiment="one_release",
         network=network,
         column=column_of_privacy(epsilon),

@@ -5,8 +5,6 @@ has looked for (the defaults of the flags); and a private search of 8 expected t
 budget, over ranges that one would choose without knowing the data.
 """
 
-import dataclasses
-
 from trainers.davody import cells as davody
 from trainers.specs import PrivateSpec, search_spec
 from trainers.specs.options import defaults_of
@@ -20,21 +18,17 @@ def worth_cells():
     """The specs of the comparison."""
     specs = []
     for dataset, scored in _SCORED.items():
-        own = dataclasses.replace(
-            davody.spec(dataset, "layer", _EPSILON), experiment="private_search", paper_value=None
+        name = f"{dataset}-layer"
+        own = davody.spec(dataset, "layer", _EPSILON).replaced(
+            experiment="private_search", network=name, paper_value=None
         )
         untuned = {n: defaults_of(PrivateSpec)[n] for n in ("learning_rate", "l2_norm_clip")}
-        named = dict(network=f"{dataset}-layer", column=own.column)
         specs += [
-            dataclasses.replace(own, **named),
-            dataclasses.replace(
-                own,
-                **{**named, "network": f"{dataset}-layer-defaults", "search": "not searched"},
-                **untuned,
-            ),
+            own,
+            own.replaced(network=f"{name}-defaults", search="not searched", **untuned),
             search_spec(
                 own,
-                **{**named, "network": f"{dataset}-layer-search"},
+                network=f"{name}-search",
                 over=_OVER,
                 score_examples=scored,
                 recorded_trials="all",

@@ -14,19 +14,15 @@ def check_record(record):
     """
     for name in _PERCENTAGES:
         _check_percentage(name, record.get(name))
-    for point in _points(record):
+    curve = record.get("curve") or []
+    if not isinstance(curve, list) or not all(isinstance(point, dict) for point in curve):
+        raise ValueError("a curve that is no list of points")
+    for point in curve:
         for name in _PERCENTAGES_OF_CURVES:
             _check_percentage(f"{name} of its curve", point.get(name))
     stated = _stated_epsilon(record)
     if stated is not None and "epsilon" in record and record["epsilon"] != stated:
         raise ValueError(f"epsilon {record['epsilon']!r}, but {stated!r} in its privacy statement")
-
-
-def _points(record):
-    curve = record.get("curve") or []
-    if not isinstance(curve, list) or not all(isinstance(point, dict) for point in curve):
-        raise ValueError("a curve that is no list of points")
-    return curve
 
 
 def _check_percentage(name, value):

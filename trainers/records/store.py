@@ -59,7 +59,9 @@ def read_records(directory, experiment=None, fields=FIELDS, *, newest_last=False
         record = _read(path, experiment, fields)
         if record is None:
             continue
-        first, _ = runs.setdefault(_run_of(record), (path, record))
+        # What records of the same run share: its id, or all they say where they have none.
+        run = _run_id(record) or json.dumps(record, sort_keys=True)
+        first, _ = runs.setdefault(run, (path, record))
         if first is not path:
             print(f"Left out {path}: it is of the same run as {first}.", file=sys.stderr)
     return [record for _, record in runs.values()]
@@ -111,11 +113,6 @@ def _load(path):
     if not isinstance(record, dict):
         raise ValueError(f"a {type(record).__name__}")
     return record
-
-
-def _run_of(record):
-    """What records of the same run share: its id, or all they say where they have none."""
-    return _run_id(record) or json.dumps(record, sort_keys=True)
 
 
 def _run_id(record):

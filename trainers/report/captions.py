@@ -51,18 +51,15 @@ _AMOUNTS = (
 
 
 def title(experiment, records, *more):
-    """What a plot shows, such as "Private LeNet-5 on MNIST, delta = 1e-5, three runs"; and at what
-    scale, in a second line, unless the runs are at the paper's or their scales are many.
+    """What a plot shows, such as "Private LeNet-5 on MNIST, delta = 1e-5, three runs".
 
-    Args:
-        experiment: Name of the experiment, a str.
-        records: Its records that are shown.
-        *more: Further words for the first line.
+    `more` are further words; a second line has the scale, unless it is the paper's or are many.
     """
     parts = [_TITLES.get(experiment, experiment.replace("_", " ")), *more]
     deltas = {r["delta"] for r in records if r["epsilon_target"] is not None} - {None}
     if len(deltas) == 1:
-        parts.append(f"delta = {_short(deltas.pop())}")
+        delta = re.sub(r"e([+-])0*", r"e\1", f"{deltas.pop():g}")
+        parts.append(f"delta = {delta}")
     parts.append(runs(records))
     scale = scale_of(records)
     return ", ".join(filter(None, parts)) + (f"\n{scale}" if scale else "")
@@ -95,17 +92,10 @@ def _amount(scale):
         for pattern, words in _AMOUNTS:
             match = re.fullmatch(pattern, part)
             if match:
-                found.append(" ".join(re.sub(r"\\(\d)", _filled(match), words).split()))
+                filled = re.sub(r"\\(\d)", lambda n, match=match: match[int(n[1])] or "", words)
+                found.append(" ".join(filled.split()))
                 break
     return re.sub(r"\d{4,}", lambda number: f"{int(number[0]):,}", ", ".join(found))
-
-
-def _filled(match):
-    return lambda group: match[int(group[1])] or ""
-
-
-def _short(number):
-    return re.sub(r"e([+-])0*", r"e\1", f"{number:g}")
 
 
 def note(points, records, paper):

@@ -38,20 +38,12 @@ def plot_runs(curves, path, title):
 
 
 class Series(NamedTuple):
-    """A network's accuracies, as they are drawn.
-
-    Attributes:
-        label: Its name in the plot, with what has to be said of its epsilon.
-        index: Its place among the networks, which decides on colour and marker.
-        ours: List of (epsilon, middle, least, largest), ascending.
-        paper: List of (epsilon, the paper's figure), ascending.
-    """
+    """A network's accuracies, as they are drawn."""
 
     network: str
-    label: str
-    index: int
-    ours: list
-    paper: list
+    label: str  # its name in the plot, with what has to be said of its epsilon
+    ours: list  # of (epsilon, middle, least, largest), ascending
+    paper: list  # of (epsilon, the paper's figure), ascending
 
 
 def plot_experiment(records, path, title, networks=(), form=None):
@@ -62,8 +54,13 @@ def plot_experiment(records, path, title, networks=(), form=None):
     """
     form = form or TableForm()
     experiment = records[0]["experiment"] if records else ""
-    panels = _panels(_series(records, networks, form), experiment)
-    are_bars = {name: _few_budgets(series) for name, series in panels.items()}
+    every = _series(records, networks, form)
+    panels = {}
+    for one in every:
+        name = captions.panel_of(experiment, one.network, len(every) > _MOST_LINES)
+        panels.setdefault(name, []).append(one)
+    budgets = {n: len({p[0] for one in s for p in one.ours}) for n, s in panels.items()}
+    are_bars = {name: 0 < count <= bars.MOST_BUDGETS for name, count in budgets.items()}
     heights = [bars.height(s) if are_bars[n] else _PANEL[1] for n, s in panels.items()]
     columns = 1 if len(panels) == 1 or all(are_bars.values()) else 2
     rows = [heights[i : i + columns] for i in range(0, len(heights), columns)] or [[_PANEL[1]]]
@@ -83,8 +80,7 @@ def plot_experiment(records, path, title, networks=(), form=None):
         if len(panels) > 1:
             axes.set_title(name, fontsize="medium", loc="left")
     has_paper = any(one.paper for series in panels.values() for one in series)
-    points = {"mean": "mean", "median": "median", "best": "best"}[form.summary]
-    figures.entitle(figure, title, captions.note(points, records, has_paper))
+    figures.entitle(figure, title, captions.note(form.summary, records, has_paper))
     return figures.save(figure, path)
 
 
@@ -94,7 +90,7 @@ def _series(records, networks, form):
     # Where nothing is private, there is one column; next to budgets, infinity has no place.
     some_private = any(record["kind"] != "non_private" for record in records)
     found, drawn = [], set()  # of the paper's: variants of a network have its figures
-    for index, norm in enumerate(dict.fromkeys(norm for norm, _ in cells)):
+    for norm in dict.fromkeys(norm for norm, _ in cells):
         ours, paper, holds, claimed = [], [], True, False
         for (name, _), group in cells.items():
             # Infinite without privacy; None if the noise was given.
@@ -116,21 +112,8 @@ def _series(records, networks, form):
         label = norm if holds else f"{norm}, NO GUARANTEE"
         label += " (epsilon claimed by the paper)" if claimed else ""
         if ours:
-            found.append(Series(norm, label, index, sorted(ours), sorted(paper)))
+            found.append(Series(norm, label, sorted(ours), sorted(paper)))
     return found
-
-
-def _panels(series, experiment):
-    """Dict from the name of a panel to its `Series`."""
-    many = len(series) > _MOST_LINES
-    panels = collections.defaultdict(list)
-    for one in series:
-        panels[captions.panel_of(experiment, one.network, many)].append(one)
-    return dict(panels)
-
-
-def _few_budgets(series):
-    return 0 < len({point[0] for one in series for point in one.ours}) <= bars.MOST_BUDGETS
 
 
 def _draw_lines(axes, series, height):
@@ -197,7 +180,13 @@ def plot_training(records, path, title, networks=()):
     """
     figure, axes = figure_and_axes()
     for index, ((network, _), group) in enumerate(by_cell(records, networks).items()):
-        runs = [_epochs_and_accuracies(record) for record in group]
+        runs = [
+            (
+                tuple(point["updates"] * record["sampling_rate"] for point in record["curve"]),
+                tuple(point["test_accuracy"] for point in record["curve"]),
+            )
+            for record in group
+        ]
         said = f" ({len(runs)} run{'s' * (len(runs) > 1)})"
         if len({epochs for epochs, _ in runs}) > 1:
             said = f" ({len(runs)} runs, a line each)"
@@ -208,12 +197,6 @@ def plot_training(records, path, title, networks=()):
             axes.plot(epochs, accuracies, marker="o", markersize=3, color=f"C{index}", label=label)
     axes.set(xlabel="epoch", ylabel="test accuracy (%)")
     return saved(figure, axes, path, title)
-
-
-def _epochs_and_accuracies(record):
-    """Pair of tuples: the epochs after which a run was evaluated, and its test accuracies."""
-    points = [(p["updates"] * record["sampling_rate"], p["test_accuracy"]) for p in record["curve"]]
-    return tuple(zip(*points, strict=True)) if points else ((), ())
 
 
 def plot_curves(records, path, title):

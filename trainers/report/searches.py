@@ -19,11 +19,7 @@ def name_of(record):
 
 
 def trials_table(record):
-    """Returns a Markdown table of the trials in a search's record, the best first.
-
-    Args:
-        record: Record of a search; it has the winner alone, or all trials.
-    """
+    """Returns a Markdown table of the trials in a search's record, the best first."""
     rows = record["trials"]["rows"]
     names = list(dict.fromkeys(name for row in rows for name in row["settings"]))
     cells = [
@@ -55,11 +51,7 @@ def in_epsilons(record):
 
 
 def searches_table(records):
-    """Returns a Markdown table of searches: the winners, and how the trials' accuracies spread.
-
-    Args:
-        records: Records of an experiment; those of no search are left out.
-    """
+    """Returns a Markdown table of searches: the winners, and how the trials' accuracies spread."""
     header = (
         "search", "epsilon", "of one trial", "of all composed", "winner: settings", "score %",
         "test accuracy %", "trials: median test accuracy % (least to largest)",

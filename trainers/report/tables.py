@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tfdpnorm.privacy.rounding import ceil_text
 from trainers.records.fields import paper_text
-from trainers.report.markdown import table
+from trainers.report.markdown import mean_text, table
 from trainers.runs.settings import differing
 
 _GUARANTEE = {True: "yes", False: "NO GUARANTEE"}
@@ -15,28 +15,16 @@ _MOST_NAMES = 3  # of settings in an entry
 
 
 class TableForm(NamedTuple):
-    """How a table is made from records.
+    """How a table is made from records. Its dicts are from the names of cells, or of networks."""
 
-    Attributes:
-        summary: "mean": the mean over runs and their standard deviation. "median": the median, and
-            mean, standard deviation, least and largest behind it. "best": the largest.
-        paper: Dict from a cell to the paper's figure, in place of that of the records; None for
-            theirs.
-        top5: Dict from a cell to the paper's figure (or None) for the label among the five largest
-            logits, which is shown as well.
-        by_top5: Cells of which that is shown in place of the accuracy.
-        minutes: Dict from a network to the paper's training time, in words: two more columns have
-            it, and the median wall time of our runs, with their devices. None for no such columns.
-        errors: Dict from a cell to the paper's standard error; ours are standard errors, too, in
-            place of deviations. None for deviations, and no errors of the paper.
-    """
-
+    # "mean": over runs, and their standard deviation; "median": and mean, deviation, least and
+    # largest behind it; "best": the largest.
     summary: str = "mean"
-    paper: dict | None = None
-    top5: dict | None = None
-    by_top5: tuple = ()
-    minutes: dict | None = None
-    errors: dict | None = None
+    paper: dict | None = None  # the paper's figures, in place of those of the records
+    top5: dict | None = None  # those for the label among the five largest logits, shown as well
+    by_top5: tuple = ()  # cells of which these are shown in place of the accuracy
+    minutes: dict | None = None  # training times by network: two more columns have them, and ours
+    errors: dict | None = None  # the paper's standard errors, in place of deviations; so are ours
 
     def field(self, cell):
         """The field of the records whose accuracies stand for a cell."""
@@ -56,18 +44,13 @@ class TableForm(NamedTuple):
         """The accuracies of a cell's runs, in words."""
         if self.summary == "best":
             return f"{max(values):.2f}"
+        if self.errors is not None and len(values) > 1:
+            error = statistics.stdev(values) / math.sqrt(len(values))
+            return f"{statistics.mean(values):.2f} +- {error:.2f}"
         if self.summary == "mean" or len(values) == 1:
-            return f"{statistics.mean(values):.2f}" + self._spread(values)
-        return (
-            f"{statistics.median(values):.2f} ({statistics.mean(values):.2f}"
-            f"{self._spread(values)}, {min(values):.2f} to {max(values):.2f})"
-        )
-
-    def _spread(self, values):
-        if len(values) < 2:
-            return ""
-        root = 1 if self.errors is None else math.sqrt(len(values))
-        return f" +- {statistics.stdev(values) / root:.2f}"
+            return mean_text(values)
+        around = f"{mean_text(values)}, {min(values):.2f} to {max(values):.2f}"
+        return f"{statistics.median(values):.2f} ({around})"
 
     def of_the_paper(self, record):
         """The paper's figure for a record's cell, with its standard error if it prints one."""
@@ -83,23 +66,24 @@ class TableForm(NamedTuple):
 
 
 def run_table(records):
-    """Returns a text table of runs: what was trained, accuracy, epsilon, does the guarantee hold.
-
-    Args:
-        records: List of records.
-    """
+    """Returns a text table of runs: accuracy, epsilon, and whether a guarantee holds."""
     header = ("run", "test accuracy %", "weight average %", "epsilon spent", "guarantee holds")
     rows = [
         (
             record["cell"],
             f"{record['test_accuracy']:.2f}",
-            _percent(record["test_accuracy_ema"]),
+            "-" if record["test_accuracy_ema"] is None else f"{record['test_accuracy_ema']:.2f}",
             ceil_text(record["epsilon"]) if record["guarantee_holds"] else "-",
             _GUARANTEE[record["guarantee_holds"]],
         )
         for record in records
     ]
-    return _aligned([header, *rows])
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (header, ["-" * width for width in widths], *rows)
+    ]
+    return "\n".join(lines)
 
 
 def experiment_table(records, networks=(), more=None, form=None):
@@ -127,11 +111,7 @@ def experiment_table(records, networks=(), more=None, form=None):
 
 
 def caption(records):
-    """Returns what a table says first; "" for nothing.
-
-    Args:
-        records: Records of one experiment.
-    """
+    """Returns what the table of an experiment's records says first; "" for nothing."""
     if records[0]["kind"] != "non_private":
         return ""
     if records[0]["weight_noise_stddev"] is None:
@@ -140,11 +120,7 @@ def caption(records):
 
 
 def public_knowledge(records):
-    """Returns a line for each thing that was learnt before, on public data; "" if nothing was.
-
-    Args:
-        records: List of records.
-    """
+    """Returns a line for each thing that was learnt before, on public data; "" if nothing was."""
     networks = collections.defaultdict(dict)
     for record in records:
         if record["pretrained"]:
@@ -184,7 +160,8 @@ def _entry(records, form):
             text += "; " + _figures(records, form, "test_top5", form.top5[cell], "top-5 ")
     text += f" ({len(records)} runs)" if len(records) > 1 else " (1 run)"
     if names := differing(records):
-        text += f"; settings differ: {_shortened(names)}"
+        more = [f"and {len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
+        text += f"; settings differ: {', '.join([*names[:_MOST_NAMES], *more])}"
     if any(record["flags"].get("plateau") == "test" for record in records):
         text += "; learning rate halved by the test set"
     if any(record["scale"] != "full" for record in records):
@@ -219,12 +196,6 @@ def _figures(records, form, field, theirs, what=""):
     return text
 
 
-def _shortened(names):
-    """The first of some names, and how many more there are."""
-    more = [f"and {len(names) - _MOST_NAMES} more"] if len(names) > _MOST_NAMES else []
-    return ", ".join([*names[:_MOST_NAMES], *more])
-
-
 def _over_target(records):
     """Says so if runs spent more than their column's epsilon, as a resumed one may have."""
     spent = [r["epsilon"] for r in records if r["epsilon"] > (r["epsilon_target"] or math.inf)]
@@ -253,16 +224,3 @@ def _column_order(column):
     name, _, value = column.partition("=")
     sign = {"eps": -1, "stddev": 1}.get(name)
     return (sign is None, sign * float(value) if sign else 0.0, column)
-
-
-def _percent(value):
-    return "-" if value is None else f"{value:.2f}"
-
-
-def _aligned(rows):
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])

@@ -14,7 +14,8 @@ from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import Declaration
 from tfdpnorm.training import make_private
 from trainers.ermis.readings import NEAREST
-from trainers.specs.private import DECLARED, DROPOUTS
+from trainers.specs.parts import DROPOUTS
+from trainers.specs.private import DECLARED
 
 
 def build_network(spec, data, **options):
@@ -22,7 +23,7 @@ def build_network(spec, data, **options):
 
     `options` are further ones of the model, or of public-batch normalisation.
     """
-    if getattr(spec, "trainable", None) is not None:
+    if spec.finetuning.is_imported:
         from trainers.runs.finetune import build_finetuned
 
         return build_finetuned(spec, data, **options)
@@ -35,20 +36,20 @@ def build_network(spec, data, **options):
             input_shape=data.train_x.shape[1:],
             **{**dict(spec.model_options), **data.model_options, **_dropout(spec), **options},
         )
-    if getattr(spec, "method", None) == "dpvd":
+    if spec.variational.method == "dpvd":
         return with_variational_dropout(
             network,
             noise="public",
             num_examples=data.num_examples,
-            **_fields(spec, "kl_weight", "max_alpha"),
+            **_fields(spec.variational, "kl_weight", "max_alpha"),
         )
     return network
 
 
 def _dropout(spec):
     """The options of a network whose inputs of layers are multiplied by noise, a dict."""
-    kind = DROPOUTS.get(getattr(spec, "method", None))
-    return {} if kind is None else dict(dropout=kind, dropout_rate=spec.dropout_rate)
+    kind = DROPOUTS.get(spec.variational.method)
+    return {} if kind is None else dict(dropout=kind, dropout_rate=spec.variational.dropout_rate)
 
 
 def build_private(spec, data, *, steps, augmentation=None, accountant=None, **more):
@@ -79,7 +80,7 @@ def declaration_of(spec):
 
 def plan_of(spec, num_examples, *, steps=None, accountant=None):
     """Returns the `PrivacyPlan` of a spec; `steps` and `accountant` None are the spec's."""
-    if getattr(spec, "solves_head", False):
+    if spec.finetuning.is_solved:
         return make_plan(
             num_examples=num_examples,
             expected_batch_size=num_examples,
@@ -95,9 +96,9 @@ def plan_of(spec, num_examples, *, steps=None, accountant=None):
         expected_batch_size=spec.expected_batch_size,
         steps=steps,
         accountant=spec.accountant if accountant is None else accountant,
-        statistics_budget_share=getattr(spec, "statistics_budget_share", None) or 0.0,
-        most_per_person=getattr(spec, "most_per_person", None),
-        unit=getattr(spec, "unit", None),
+        statistics_budget_share=spec.statistics_budget_share or 0.0,
+        most_per_person=spec.most_per_person,
+        unit=spec.unit,
         **{"l2_norm_clip": spec.l2_norm_clip, **amount_of_privacy(spec, num_examples, steps)},
     )
 
@@ -134,7 +135,7 @@ def _fields(spec, *names, **renamed):
 
 def amount_of_privacy(spec, num_examples, steps):
     """Returns the budget or the noise of a spec, as arguments of `make_plan`."""
-    claimed_by = getattr(spec, "calibrated_by", None)
+    claimed_by = spec.variational.calibrated_by
     if claimed_by is not None:
         # The noise of the paper's row, in the reading that comes nearest to it; the ledger then
         # counts what that costs, by an accountant that holds.

@@ -37,40 +37,23 @@ PRIVATE_VOCABULARY = (
 
 @dataclasses.dataclass(frozen=True)
 class ExperimentData:
-    """The arrays of one run.
+    """The arrays of one run: rows [N, ...] and labels [N], and what is to be said of them."""
 
-    Attributes:
-        train_x: [N, ...] training rows, private if anything is; labels are [N].
-        test_x: [N_test, ...]; None where nothing is tested.
-        public_x: [M, ...] public rows; `SyntheticRows` if they are to be made for the model; or
-            None.
-        scale: "full", or what was left out.
-        public_source: Where the public rows come from, in words; None without them.
-        validation_x: [N_validation, ...] rows to look at during training, held out of the training
-            rows or public, or None.
-        model_options: Dict of options that the model needs for these data.
-        pretrained: What was trained on public data, in words; None for nothing.
-        no_guarantee_because: Tuple of reasons, in the data, why no guarantee holds.
-        foreign: Tuple of `Caveat` on what imported weights have seen, and on features.
-        persons: [N rows] whose each training row is, integers, where persons are sampled; None
-            where rows are.
-    """
-
-    train_x: np.ndarray
+    train_x: np.ndarray  # private if anything is
     train_y: np.ndarray
     num_classes: int
-    test_x: np.ndarray | None = None
+    test_x: np.ndarray | None = None  # where nothing is tested
     test_y: np.ndarray | None = None
-    public_x: np.ndarray | SyntheticRows | None = None
-    scale: str = "full"
-    public_source: str | None = None
-    validation_x: np.ndarray | None = None
+    public_x: np.ndarray | SyntheticRows | None = None  # the latter are made for the model
+    scale: str = "full"  # or what was left out
+    public_source: str | None = None  # of the public rows, in words
+    validation_x: np.ndarray | None = None  # looked at during training: held out of it, or public
     validation_y: np.ndarray | None = None
-    model_options: dict = dataclasses.field(default_factory=dict)
-    pretrained: str | None = None
-    no_guarantee_because: tuple = ()
-    foreign: tuple = ()
-    persons: np.ndarray | None = None
+    model_options: dict = dataclasses.field(default_factory=dict)  # that these data need
+    pretrained: str | None = None  # what was trained on public data, in words
+    no_guarantee_because: tuple = ()  # reasons, in the data
+    foreign: tuple = ()  # of `Caveat`, on what imported weights have seen, and on features
+    persons: np.ndarray | None = None  # [N] whose each row is, where persons are sampled
 
     @property
     def num_examples(self):
@@ -90,7 +73,7 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
     private images is as private as these. `echo` shows a line, should something have to be computed
     or said first. What is missing, or does not fit, is rejected.
     """
-    is_imported = trains_imported(spec)
+    is_imported = spec.finetuning.is_imported
     load, load_public = load_examples, load_labelled
     if is_imported:
         load_public = functools.partial(load_labelled, image_size=spec.image_size)
@@ -99,25 +82,28 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
     train, test, looked_at = chosen.train, chosen.test, chosen.looked_at
     if is_imported and spec.dataset not in known_names():
         warn_of_trained_on(test, train)
-    if is_imported or is_pretrained(spec):
+    if is_imported or spec.is_pretrained:
         # Before hours of features are computed.
         plan_of(spec, len(train) if spec.drawn_per_person is None else train.num_persons)
+    shape = train.x.shape[1:]
     raw = {
         "train_x": train.x,
         "test_x": test.x,
         "public_x": chosen.public,
-        "validation_x": None if looked_at is None else _like(looked_at.x, train.x),
+        "validation_x": None if looked_at is None else looked_at.x,
     }
+    if looked_at is not None and looked_at.x.dtype != object:  # public ones may have another shape
+        raw["validation_x"] = match_images(looked_at.x, shape)
     places = dict(data_dir=data_dir, cache_dir=cache_dir, echo=echo)
     if is_imported:
         from trainers.runs.finetune import prepared
 
         if chosen.synthetic is not None:
-            raw["public_x"] = chosen.synthetic.rows(train.x.shape[1:])
+            raw["public_x"] = chosen.synthetic.rows(shape)
         (arrays, more), left_out = prepared(spec, raw, **places), None
     else:
         arrays, more, left_out = _prepared(spec, train, raw, chosen.synthetic, test.y, places)
-    labels, persons = train.y, sampled_persons(spec, train)
+    labels, persons = train.y, None if spec.drawn_per_person is None else train.persons
     if chosen.public is not None and spec.public_dataset == "split":
         kept = unlike_public(arrays["train_x"], arrays["public_x"])
         arrays["train_x"], labels = arrays["train_x"][kept], labels[kept]
@@ -135,16 +121,8 @@ def load_experiment_data(spec, data_dir=None, *, cache_dir=CACHE_DIR, echo=print
     )
 
 
-def sampled_persons(spec, train):
-    """The person of each example, where persons are sampled; None where examples are."""
-    return None if getattr(spec, "drawn_per_person", None) is None else train.persons
-
-
 def scale_of(spec, notes, pretraining=None):
-    """Returns in words what of a run is smaller than in the paper, or another; "full" for nothing.
-
-    `notes` are on its examples, see `Chosen`, `pretraining` on those of a pre-training, or None.
-    """
+    """Returns what of a run is smaller than in the paper, or another, in words; or "full"."""
     return "; ".join(filter(None, [*notes, pretraining, spec.reduced])) or "full"
 
 
@@ -175,7 +153,7 @@ def choose(spec, load, load_public, data_dir=None, echo=print):
     train = load(spec.dataset, "train", data_dir)
     if train.persons is not None and spec.stated_per_person is not None:
         check_rows_per_person(train.persons, spec.stated_per_person)
-    if not trains_imported(spec):
+    if not spec.finetuning.is_imported:
         _check_fits(spec, is_text=train.x.dtype == object)
     notes = [] if train.is_complete else [f"{len(train.x)} training examples at hand"]
     notes += [f"from {train.origin}"] if train.origin else []
@@ -198,27 +176,16 @@ def choose(spec, load, load_public, data_dir=None, echo=print):
     return Chosen(train, test, looked_at, public, synthetic, public_source, notes)
 
 
-def trains_imported(spec):
-    """Whether an imported model is trained further."""
-    return getattr(spec, "trainable", None) is not None
-
-
-def is_pretrained(spec):
-    """Whether a part of the network is trained on a public set first, and then frozen."""
-    return getattr(spec, "pretraining_dataset", None) is not None
-
-
 def _tested(spec, train, load, data_dir):
     """Triple: `Examples` to test on, `Examples` to train on, and what was left out of these."""
-    held_out = getattr(spec, "held_out", None)
-    if held_out is None:
+    if spec.held_out is None:
         return load(spec.dataset, "test", data_dir), train, None
-    if held_out >= train.num_persons:
+    if spec.held_out >= train.num_persons:
         raise ValueError(
             f"Expected held_out below {train.num_persons}, the training examples of "
-            f"{spec.dataset}, got {held_out}."
+            f"{spec.dataset}, got {spec.held_out}."
         )
-    tested, train = split_public(train, held_out, seed=spec.seed)
+    tested, train = split_public(train, spec.held_out, seed=spec.seed)
     return tested, train, f"{_size(tested)} training examples held out, whose accuracy it is"
 
 
@@ -233,7 +200,7 @@ def _prepared(spec, train, raw, synthetic, tested_y, places):
     """Arrays for the network, what `ExperimentData` holds besides, what pre-training lacked."""
     rows, more = row_maker(spec, train)
     arrays = {name: None if x is None else rows(x) for name, x in raw.items()}
-    if not is_pretrained(spec):
+    if not spec.is_pretrained:
         return (arrays if synthetic is None else arrays | {"public_x": synthetic}), more, None
     if synthetic is not None:
         arrays["public_x"] = synthetic.rows(arrays["train_x"].shape[1:])
@@ -253,7 +220,7 @@ def _check_fits(spec, *, is_text):
             f"Expected a vocabulary for texts only, got vocabulary={spec.vocabulary!r} for dataset "
             f"{spec.dataset}. Leave it out."
         )
-    if is_pretrained(spec) and "part" not in takes:
+    if spec.is_pretrained and "part" not in takes:
         raise ValueError(
             "Expected a network with parts to freeze (small_cnn, tf_tutorial, vgg) with "
             f"pretraining_dataset={spec.pretraining_dataset!r}, got model {spec.model!r}."
@@ -304,7 +271,16 @@ def row_maker(spec, train):
 
     @functools.cache
     def words():
-        texts = train.x if spec.vocabulary == "private" else _lines(spec.vocabulary_file)
+        texts = train.x
+        if spec.vocabulary == "public":
+            try:
+                texts = pathlib.Path(spec.vocabulary_file).read_text("utf-8", "replace")
+            except OSError as error:
+                raise OSError(
+                    "Expected vocabulary_file to be a text file, got "
+                    f"{spec.vocabulary_file}: {files.reason(error)}. Name another one."
+                ) from error
+            texts = texts.splitlines()
         return common_words(texts, spec.vocabulary_size)
 
     return (lambda x: word_ids(x, words(), spec.sequence_length)), more
@@ -312,25 +288,9 @@ def row_maker(spec, train):
 
 def image_shape(spec, own):
     """The shape that the images of a set, of shape `own`, have for a spec's network."""
-    size = getattr(spec, "image_size", None)
-    if size is not None:
-        return (size, size, *own[2:])
+    if spec.image_size is not None:
+        return (spec.image_size, spec.image_size, *own[2:])
     return own if spec.model in _TAKE_SMALL_IMAGES else _IMAGE_SHAPES.get(spec.dataset, own)
-
-
-def _lines(path):
-    try:
-        return pathlib.Path(path).read_text("utf-8", "replace").splitlines()
-    except OSError as error:
-        raise OSError(
-            f"Expected vocabulary_file to be a text file, got {path}: "
-            f"{files.reason(error)}. Name another one."
-        ) from error
-
-
-def _like(rows, private):
-    """Public images in the shape of the private ones; texts, and what has it, as they are."""
-    return rows if rows.dtype == object else match_images(rows, private.shape[1:])
 
 
 # --- rows that are looked at during training: held out, or public ---
@@ -345,17 +305,16 @@ def validation_rows(spec, train, source, data_dir=None):
     `source` gives `Examples` for the name of a set, its split and `data_dir`. Returns `Examples` to
     look at, or None; those to train on; what was left out of these, in words, or None.
     """
-    plateau = getattr(spec, "plateau", "none")
-    if plateau == "public":
+    if spec.plateau == "public":
         _check_labels(spec.plateau_dataset, spec.dataset)
         public = source(spec.plateau_dataset, "train", data_dir)
         return _public(spec, train, public), train, None
-    if plateau == "private":
+    if spec.plateau == "private":
         of = f"{spec.dataset}, one of which is to be trained on"
         _check_enough(spec, train.num_persons - 1, of)
         rows, train = split_public(train, spec.plateau_examples, seed=spec.seed)
         return rows, train, f"{_size(rows)} training examples kept for plateaus, not trained on"
-    if getattr(spec, "validation_examples", 0):
+    if spec.validation_examples:
         return *split_public(train, spec.validation_examples, seed=spec.seed), None
     return None, train, None
 

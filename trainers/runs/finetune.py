@@ -54,14 +54,14 @@ def prepared(spec, raw, *, data_dir=None, cache_dir, echo=print):
         part.frozen,
         pixels=pixels_of(spec, part.frozen),
         folder=cache_dir,
-        views=spec.feature_views,
+        views=spec.finetuning.feature_views,
         echo=echo,
     )
     more["foreign"] = (*part.foreign, caveat("given_features"))
     kept = [made.files(x) for name, x in raw.items() if name != "public_x" and x is not None]
     echo(said_of_kept(itertools.chain(*kept)))
     arrays = {name: None if x is None else made(x) for name, x in raw.items()}
-    if part.trained is None and spec.feature_scaling == "public":
+    if part.trained is None and spec.finetuning.feature_scaling == "public":
         public = public_images(spec, raw["train_x"], spec.public_batch_size, data_dir)
         more["model_options"] = {"constants": _constants(made(public))}
     return arrays, more
@@ -71,7 +71,7 @@ def said_of(spec, part, image_shape):
     """Returns in words what an imported model is, and what is trained of it."""
     if part.trained is None:
         return f"{part.said}, frozen; its features"
-    said = f"{part.said}, trained further: {spec.trainable}"
+    said = f"{part.said}, trained further: {spec.finetuning.trainable}"
     if part.frozen is None:
         return said
     return f"{said}, from its frozen outputs {list(rows_shape(spec, part, image_shape))}"
@@ -142,14 +142,14 @@ def _finetuned(spec, data, statistics):
         else:
             whole = _in_turn(rows, part.trained, layers)
         _begin_with(part.classifier, layers[-1])
-        return convert_model(whole, spec.batch_norm, normalization_is_public=True).model
+        return convert_model(whole, spec.finetuning.batch_norm, normalization_is_public=True).model
     if "constants" in data.model_options:
         mean, variance = data.model_options["constants"]
         layers.insert(0, keras.layers.Normalization(mean=mean, variance=variance, name="centred"))
     head = keras.Sequential([keras.Input(rows, name="features"), *layers], name="head")
     _begin_with(part.classifier, layers[-1])
-    if spec.trainable != "head":
-        freeze(head, spec.trainable)
+    if spec.finetuning.trainable != "head":
+        freeze(head, spec.finetuning.trainable)
     return head
 
 
@@ -193,28 +193,20 @@ def deployed_model(spec, private, image_shape):
     layers = [x for x in trained.layers if not isinstance(x, keras.layers.InputLayer)]
     part.frozen.trainable = False
     pixels = pixels_of(spec, part.frozen)
-    return whole_model(part.frozen, layers, pixels, image_shape, views=spec.feature_views)
+    return whole_model(
+        part.frozen, layers, pixels, image_shape, views=spec.finetuning.feature_views
+    )
 
 
 class ImportedParts(NamedTuple):
-    """An imported model, in two parts.
+    """An imported model, in two parts."""
 
-    Attributes:
-        frozen: Model whose outputs are computed once for each image; None if there is none.
-        trained: Model that is trained further, from images or from what is frozen; None if it is
-            all frozen.
-        features: F, the number of features.
-        classifier: The imported last layer that the new one begins with; None to begin with zeros.
-        said: Name and digest of the whole, in words.
-        foreign: What an earlier private run has spent on these weights: a tuple of `Caveat`.
-    """
-
-    frozen: keras.Model | None
-    trained: keras.Model | None
-    features: int
-    classifier: keras.layers.Dense | None
-    said: str
-    foreign: tuple
+    frozen: keras.Model | None  # whose outputs are computed once for each image
+    trained: keras.Model | None  # further, from images or from what is frozen; None if all is
+    features: int  # F, their number
+    classifier: keras.layers.Dense | None  # that the new last layer begins with; None for zeros
+    said: str  # name and digest of the whole, in words
+    foreign: tuple  # of `Caveat`: what an earlier private run has spent on these weights
 
 
 def imported_parts(spec):
@@ -224,8 +216,8 @@ def imported_parts(spec):
     """
     model = load_model(model_file(spec.model))
     trunk = trunk_of(model)
-    classifier = classifier_of(model) if spec.head == "imported" else None
-    if spec.head == "imported" and classifier is None:
+    classifier = classifier_of(model) if spec.finetuning.head == "imported" else None
+    if spec.finetuning.head == "imported" and classifier is None:
         raise ValueError(
             f"Expected a model that ends with a dense layer with head=imported, got one that ends "
             f"with {type(model.layers[-1]).__name__}. Begin with a new one: --head=new."
@@ -236,13 +228,13 @@ def imported_parts(spec):
         said=f"imported, {trunk.name} {model_digest(trunk)}",
         foreign=origins_of((trunk if classifier is None else model).get_weights()),
     )
-    if spec.trainable == "all":
+    if spec.finetuning.trainable == "all":
         freeze(trunk, "all")
         return ImportedParts(None, trunk, **about)
     trained = 0
-    if spec.trainable != "head":
+    if spec.finetuning.trainable != "head":
         in_head = len(head_layers(2, spec.norm, about["features"]))  # each has weights
-        asked = checked_trainable(spec.trainable)
+        asked = checked_trainable(spec.finetuning.trainable)
         check_last(asked, in_head + len(weight_owners(trunk)))
         trained = max(0, asked - in_head)
     frozen, rest = frozen_part(trunk, trained)
@@ -267,4 +259,6 @@ def model_file(path):
 def pixels_of(spec, trunk):
     """Returns the `Pixels` of a `PrivateSpec` for the model that computes features."""
     channels = trunk.input_shape[-1]
-    return Pixels(spec.image_size, spec.pixel_mean, spec.pixel_scale, channels)
+    return Pixels(
+        spec.image_size, spec.finetuning.pixel_mean, spec.finetuning.pixel_scale, channels
+    )

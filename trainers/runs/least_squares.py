@@ -10,9 +10,8 @@ from tfdpnorm.least_squares import directions_for, private_least_squares
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.training.resume.run_folder import write_statement
-from trainers.records.fields import fields_of
 from trainers.runs.build import amount_of_privacy, build_network, declaration_of, plan_of
-from trainers.runs.private import epsilon_by_pld, known_of, spent_in_words
+from trainers.runs.private import spent_in_words, spent_of
 from trainers.runs.skeleton import TEST_ROWS, Run, rounded, test_accuracies
 
 _LEDGER = "ledger.jsonl"
@@ -39,44 +38,41 @@ class LeastSquaresRun(Run):
             plan_of(spec, data.num_examples), no_guarantee_because=reasons
         )
         self.model = build_network(spec, data)
-        self._most = spec.directions or most_directions(self._plan)
+        self._ledger_file = self.run_dir and pathlib.Path(self.run_dir) / _LEDGER
+        self._most = spec.finetuning.directions or most_directions(self._plan)
 
     def describe(self):
-        """Returns in words what is about to be released."""
         spec, data, plan = self.spec, self.data, self._plan
-        unit = "person" if plan.unit == "person" else "example"
+        up_to = "" if spec.finetuning.directions else "up to "
+        privacy = f"NO GUARANTEE: {'; '.join(plan.no_guarantee_because)}"
+        if plan.guarantee_holds:
+            unit = "person" if plan.unit == "person" else "example"
+            epsilon = ceil_text(plan.epsilon_after(1))
+            privacy = f"epsilon: {epsilon} ({plan.accountant}, add or remove one {unit})"
         lines = [
             f"{spec.experiment} {spec.cell}: {spec.model}, its last layer by one release of "
-            f"products of {'' if spec.directions else 'up to '}{self._most} features",
-            f"  private data: {spec.dataset}, N = {data.num_examples:,} ({data.scale}); whitened "
+            f"products of {up_to}{self._most} features",
+            f"private data: {spec.dataset}, N = {data.num_examples:,} ({data.scale}); whitened "
             f"by {data.public_source}",
-            *([f"  public: {data.pretrained}"] if data.pretrained else []),
-            f"  z = {plan.noise_multiplier:.4f}, delta = {plan.delta:g}, seed {spec.seed}",
+            data.pretrained and f"public: {data.pretrained}",
+            f"z = {plan.noise_multiplier:.4f}, delta = {plan.delta:g}, seed {spec.seed}",
+            privacy,
         ]
-        if plan.guarantee_holds:
-            epsilon = ceil_text(plan.epsilon_after(1))
-            lines.append(f"  epsilon: {epsilon} ({plan.accountant}, add or remove one {unit})")
-        else:
-            lines.append(f"  NO GUARANTEE: {'; '.join(plan.no_guarantee_because)}")
-        return "\n".join(lines)
+        return "\n  ".join(filter(None, lines))
 
     def restore(self):
-        """Rejects a run that was begun before: its release is spent.
-
-        Raises:
-            ValueError: if `run_dir` holds a ledger.
-        """
-        if self.run_dir is not None and (pathlib.Path(self.run_dir) / _LEDGER).exists():
+        """Rejects a run that was begun before: its release is spent."""
+        if self._ledger_file and self._ledger_file.exists():
             raise ValueError(
                 f"There is a {_LEDGER} in {self.run_dir}: the only release of that run is spent, "
                 "and was lost. Name another run_dir; the epsilons of both runs add up."
             )
 
     def train(self):
-        """Releases once and solves; returns how many rows that took."""
         spec, data = self.spec, self.data
         features = features_of(self.model)
-        front = whitened(features, data.public_x, self._most, or_fewer=spec.directions is None)
+        or_fewer = spec.finetuning.directions is None
+        front = whitened(features, data.public_x, self._most, or_fewer=or_fewer)
         head = private_least_squares(
             front.predict(data.train_x, batch_size=TEST_ROWS, verbose=0),
             np.asarray(data.train_y),
@@ -87,7 +83,7 @@ class LeastSquaresRun(Run):
             noise_generator=spec.noise_generator,
             insecure_seed=spec.insecure_seed,
             declaration=declaration_of(spec),
-            ledger_file=self.run_dir and pathlib.Path(self.run_dir) / _LEDGER,
+            ledger_file=self._ledger_file,
             **amount_of_privacy(spec, data.num_examples, 1) | {"l2_norm_clip": 1.0},
         )
         self.model = head.behind(front)
@@ -99,30 +95,11 @@ class LeastSquaresRun(Run):
         return len(data.train_x)
 
     def measured(self):
-        """Returns what the run reached, and what it spent."""
-        spec, plan, ledger = self.spec, self.model.plan, self.model.ledger
         accuracy, top5 = rounded(test_accuracies(self.model.model, self.data))
-        return {
-            "test_accuracy": accuracy,
-            "test_top5": top5,
-            "epsilon": ledger.epsilon(),
-            "epsilon_target": spec.epsilon,
-            "epsilon_rdp": ledger.epsilon(accountant="rdp"),
-            "epsilon_pld": epsilon_by_pld(ledger),
-            **known_of(ledger),
-            **fields_of(plan, "accountant delta num_examples expected_batch_size sampling_rate"),
-            **fields_of(plan, "noise_multiplier l2_norm_clip unit most_per_person"),
-            "num_rows": len(self.data.train_x),
-            "noise_generator": ledger.settings["noise_generator"],
-            "insecure_seed": spec.insecure_seed,
-            "updates": ledger.updates,
-            "pretrained": self.data.pretrained,
-            "resumes": ledger.state.resumes,
-            "curve": [],
-        }
+        reached = {"test_accuracy": accuracy, "test_top5": top5, "curve": []}
+        return {**reached, **spent_of(self, self.model.ledger)}
 
     def spent(self, record):
-        """Returns in words the epsilon spent and what it leaves out, or why there is none."""
         return spent_in_words(self, record)
 
     def released(self):
@@ -132,7 +109,6 @@ class LeastSquaresRun(Run):
         return self.model.privacy_statement_json()
 
     def close(self):
-        """Closes the ledger, so that others may read it."""
         self.model.ledger.close()
 
 

@@ -1,5 +1,6 @@
 """Runs without privacy: ordinary training by Keras, with shuffled batches and no clipping."""
 
+import csv
 import math
 import pathlib
 import shutil
@@ -12,13 +13,12 @@ from trainers.runs.build import build_network
 from trainers.runs.optimizers import make_optimizer, validation_callbacks
 from trainers.runs.skeleton import TEST_ROWS, Run, rounded, test_accuracies
 
-NOT_PRIVATE = "trained without differential privacy"
-
 
 def reason_of(spec):
     """Returns why nothing is guaranteed, in words."""
     noise = "; the noise in the weights protects nobody"
-    return NOT_PRIVATE + (noise if spec.weight_noise_stddev is not None else "")
+    has_noise = spec.weight_noise_stddev is not None
+    return "trained without differential privacy" + (noise if has_noise else "")
 
 
 class NonPrivateRun(Run):
@@ -39,22 +39,26 @@ class NonPrivateRun(Run):
         self._updates = spec.updates(data.num_examples)
         self._epoch = min(self._updates, math.ceil(data.num_examples / spec.batch_size))
         self._epochs = math.ceil(self._updates / self._epoch)
-        self._backup = None if self.run_dir is None else _Backup(self.run_dir)
+        self._folder = None if self.run_dir is None else pathlib.Path(self.run_dir)
 
     def describe(self):
-        """Returns in words what is about to be trained."""
         spec, data = self.spec, self.data
         held_out = 0 if data.validation_y is None else len(data.validation_y)
         noise = ""
         if self._stddev is not None:
             noise = f", weights drawn with standard deviation {self._stddev:g}"
+        watched = ""
+        if spec.plateau != "none":
+            watched = f", halved after {spec.plateau_patience} epochs without progress"
+        if spec.early_stopping:
+            watched += f", ended after {spec.early_stopping} epochs without progress"
         return (
             f"{spec.experiment} {spec.cell}: {spec.model}, {self.model.count_params():,} "
             f"parameters, norm {spec.norm}{noise}\n"
             f"  {spec.dataset}: {data.num_examples:,} training examples ({data.scale}), "
             f"{held_out:,} held out; {self._updates} updates, {self._epoch} an epoch, "
             f"{spec.optimizer}, learning rate {spec.learning_rate:g} "
-            f"({spec.learning_rate_schedule}{_watched(spec)}), seed {spec.seed}\n"
+            f"({spec.learning_rate_schedule}{watched}), seed {spec.seed}\n"
             f"  NO GUARANTEE: {reason_of(spec)}"
         )
 
@@ -65,32 +69,47 @@ class NonPrivateRun(Run):
             loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
             metrics=["accuracy"],
         )
-        if self._backup is not None:
-            self.curve = self._backup.curve()
+        if self._folder is not None:
+            self.curve = _logged_curve(self._folder / "epochs.csv")
 
     def train(self):
-        """Trains for all updates; returns how many examples went through the model."""
-        data, backup, last = self.data, self._backup, _LastUpdate(self._updates)
-        held_out = None if data.validation_x is None else (data.validation_x, data.validation_y)
+        data, last = self.data, _LastUpdate(self._updates)
+        backup = []
+        if self._folder is not None:  # last: whatever it restores has been logged
+            log, kept = str(self._folder / "epochs.csv"), str(self._folder / "backup")
+            backup = [
+                keras.callbacks.CSVLogger(log, append=True),
+                keras.callbacks.BackupAndRestore(kept, delete_checkpoint=False),
+            ]
         self.model.fit(
             batches(data, self.spec),
             epochs=self._epochs,
             steps_per_epoch=self._epoch,
-            validation_data=held_out,
+            validation_data=(
+                None if data.validation_x is None else (data.validation_x, data.validation_y)
+            ),
             validation_batch_size=TEST_ROWS,
             verbose=0,
             callbacks=[
                 last,
-                _Progress(self._epochs, self.echo, self.curve),
+                keras.callbacks.LambdaCallback(on_epoch_end=self._show),
                 *validation_callbacks(self.spec),
                 *self.callbacks,
-                *([] if backup is None else backup.callbacks()),
+                *backup,
             ],
         )
         return last.made * self.spec.batch_size
 
+    def _show(self, epoch, logs):
+        line = f"  epoch {epoch + 1}/{self._epochs}  loss {logs['loss']:.3f}"
+        if "val_accuracy" in logs:
+            # An epoch after whose log entry a crash came is in the curve already.
+            self.curve[:] = [point for point in self.curve if point["epoch"] <= epoch]
+            self.curve.append(_point(epoch, logs["val_accuracy"]))
+            line += f"  validation accuracy {self.curve[-1]['validation_accuracy']:.1f} %"
+        self.echo(line)
+
     def measured(self):
-        """Returns what the run reached."""
         accuracy, top5 = rounded(test_accuracies(self.model, self.data))
         return {
             "test_accuracy": accuracy,
@@ -103,16 +122,8 @@ class NonPrivateRun(Run):
         }
 
     def close(self):
-        """Removes the backup."""
-        if self._backup is not None:
-            self._backup.delete()
-
-
-def _watched(spec):
-    """What the loss on the examples held out decides, in words."""
-    halved = f", halved after {spec.plateau_patience} epochs without progress"
-    ended = f", ended after {spec.early_stopping} epochs without progress"
-    return (halved if spec.plateau != "none" else "") + (ended if spec.early_stopping else "")
+        if self._folder is not None:
+            shutil.rmtree(self._folder)
 
 
 def batches(data, spec):
@@ -123,16 +134,14 @@ def batches(data, spec):
 
 
 class _LastUpdate(keras.callbacks.Callback):
-    """Ends training at the last update, which may be amid the last epoch.
+    """Ends training at the last update, which may be amid the last epoch; counts the `made` ones.
 
-    Attributes:
-        made: Updates of this process.
+    Only those of this process are counted.
     """
 
     def __init__(self, updates):
         super().__init__()
-        self._updates = updates
-        self.made = 0
+        self._updates, self.made = updates, 0
 
     def on_train_batch_end(self, batch, logs=None):
         self.made += 1
@@ -140,56 +149,16 @@ class _LastUpdate(keras.callbacks.Callback):
             self.model.stop_training = True
 
 
-class _Progress(keras.callbacks.Callback):
-    """Keeps the curve and shows it after each epoch."""
-
-    def __init__(self, epochs, echo, curve):
-        super().__init__()
-        self._curve = curve
-        self._epochs = epochs
-        self._echo = echo
-
-    def on_epoch_end(self, epoch, logs=None):
-        line = f"  epoch {epoch + 1}/{self._epochs}  loss {logs['loss']:.3f}"
-        if "val_accuracy" in logs:
-            accuracy = round(100 * float(logs["val_accuracy"]), 4)
-            # An epoch after whose log entry a crash came is in the curve already.
-            self._curve[:] = [point for point in self._curve if point["epoch"] <= epoch]
-            self._curve.append({"epoch": epoch + 1, "validation_accuracy": accuracy})
-            line += f"  validation accuracy {accuracy:.1f} %"
-        self._echo(line)
+def _point(epoch, accuracy):
+    return {"epoch": epoch + 1, "validation_accuracy": round(100 * float(accuracy), 4)}
 
 
-class _Backup:
-    """State of Keras' own callbacks in a run folder: the last epoch, and the curve so far."""
-
-    def __init__(self, run_dir):
-        self._folder = pathlib.Path(run_dir)
-        self._log = self._folder / "epochs.csv"
-
-    def callbacks(self):
-        """Backup last: whatever it restores has been logged."""
-        return [
-            keras.callbacks.CSVLogger(str(self._log), append=True),
-            keras.callbacks.BackupAndRestore(str(self._folder / "backup"), delete_checkpoint=False),
-        ]
-
-    def curve(self):
-        """The curve of the epochs that were logged before; the last entry of each."""
-        if not self._log.exists():
-            return []
-        header, *lines = [line.split(",") for line in self._log.read_text().splitlines()]
-        if "val_accuracy" not in header:
-            return []
-        epoch, accuracy = header.index("epoch"), header.index("val_accuracy")
-        # A killed process may have left half a line.
-        lines = [line for line in lines if len(line) == len(header)]
-        last = {int(line[epoch]): float(line[accuracy]) for line in lines}
-        return [
-            {"epoch": number + 1, "validation_accuracy": round(100 * value, 4)}
-            for number, value in sorted(last.items())
-        ]
-
-    def delete(self):
-        """Removes the folder."""
-        shutil.rmtree(self._folder)
+def _logged_curve(log):
+    """The curve of the epochs that were logged before; the last entry of each."""
+    if not log.exists():
+        return []
+    with log.open(newline="") as lines:
+        # A killed process may have left half a line, which lacks columns.
+        rows = [row for row in csv.DictReader(lines) if None not in row.values()]
+    accuracies = {int(r["epoch"]): r["val_accuracy"] for r in rows if "val_accuracy" in r}
+    return [_point(*entry) for entry in sorted(accuracies.items())]

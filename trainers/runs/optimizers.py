@@ -23,22 +23,17 @@ _CLASSES = {
 
 @keras.utils.register_keras_serializable("trainers")
 class PowerDecay(keras.optimizers.schedules.LearningRateSchedule):
-    """The learning rate eta_0 / t^gamma, in rounds t = 1, 2, ... of some updates each.
-
-    A round need not be a whole number of updates.
-    """
+    """The rate eta_0 / t^gamma, in rounds t = 1, 2, ... of updates, not always whole ones, each."""
 
     def __init__(self, initial, power, round_length):
         super().__init__()
         self.initial, self.power, self.round_length = initial, power, round_length
 
     def __call__(self, step):
-        """Returns the rate of the update after `step` others."""
         rounds = 1.0 + tf.floor(tf.cast(step, tf.float32) / self.round_length)
         return self.initial * rounds**-self.power
 
     def get_config(self):
-        """Returns the arguments."""
         return dict(initial=self.initial, power=self.power, round_length=self.round_length)
 
 
@@ -53,21 +48,20 @@ def make_optimizer(spec, updates, num_examples=None):
     elif spec.learning_rate_schedule == "linear":
         rate = keras.optimizers.schedules.PolynomialDecay(rate, updates, end_learning_rate=0.0)
     elif spec.learning_rate_schedule == "power":
-        epoch = 1 if spec.learning_rate_round == "update" else num_examples
-        epoch /= 1 if spec.learning_rate_round == "update" else spec.examples_per_update
-        rate = PowerDecay(rate, spec.learning_rate_power, epoch)
+        by_update = spec.learning_rate_round == "update"
+        round_length = 1 if by_update else num_examples / spec.examples_per_update
+        rate = PowerDecay(rate, spec.learning_rate_power, round_length)
     options = {"learning_rate": rate}
-    if getattr(spec, "prior_stddev", None) is not None:
+    prior = spec.variational.prior_stddev
+    if prior is not None:
         # The gradient of -log N(w; 0, s^2) / N, added behind the noise: it depends on no example.
-        options["weight_decay"] = 1 / (spec.prior_stddev**2 * num_examples)
+        options["weight_decay"] = 1 / (prior**2 * num_examples)
     if spec.optimizer == "sgd":
         options["momentum"] = spec.momentum
     return _CLASSES[spec.optimizer](**options)
 
 
 # --- plateaus ---
-
-_FACTOR = 0.5
 
 
 def halving_callbacks(spec, data, plan):
@@ -92,8 +86,8 @@ def halving_callbacks(spec, data, plan):
 
 
 def _halving(spec, metric, **more):
-    patience = spec.plateau_patience
-    return keras.callbacks.ReduceLROnPlateau(metric, factor=_FACTOR, patience=patience, **more)
+    more["patience"] = spec.plateau_patience
+    return keras.callbacks.ReduceLROnPlateau(metric, factor=0.5, **more)
 
 
 class EarlyStopping(keras.callbacks.EarlyStopping):
@@ -139,13 +133,9 @@ def halving_in_words(spec, data):
 
 def fit_options(spec, data):
     """Returns the arguments of `fit` for that, a dict."""
+    shared = {"validation_batch_size": TEST_ROWS, "validation_is_public": spec.plateau == "public"}
     if spec.plateau == "public":
-        rows = {
-            "validation_data": (data.validation_x, data.validation_y),
-            "validation_is_public": True,
-        }
-    elif spec.plateau == "test":
-        rows = {"validation_data": (data.test_x, data.test_y)}
-    else:
-        return {}
-    return {**rows, "validation_batch_size": TEST_ROWS}
+        return {**shared, "validation_data": (data.validation_x, data.validation_y)}
+    return (
+        {**shared, "validation_data": (data.test_x, data.test_y)} if spec.plateau == "test" else {}
+    )

@@ -5,13 +5,7 @@ import dataclasses
 import numpy as np
 
 from tfdpnorm.data.examples import Examples
-from trainers.data.catalogue import (
-    counted,
-    image_shape,
-    known_names,
-    num_classes,
-    official_size,
-)
+from trainers.data.catalogue import SOURCES, counted, official_size
 from trainers.data.images import sizes_of
 from trainers.runs import data as loading
 from trainers.runs import pretraining
@@ -48,18 +42,18 @@ def outline(spec, data_dir=None):
     chosen = loading.choose(spec, load, load, data_dir)
     of_rows, more = _network_rows(spec, chosen.train, data_dir)
     left_out = None
-    if loading.is_pretrained(spec):
+    if spec.is_pretrained:
         left_out = pretraining.left_out(spec, counted(spec.pretraining_dataset, "train", data_dir))
     public = chosen.public
     if spec.kind == "private" and spec.needs_public_rows:
         public = chosen.synthetic
-        if public is None or loading.trains_imported(spec) or loading.is_pretrained(spec):
+        if public is None or spec.finetuning.is_imported or spec.is_pretrained:
             public = _some(Rows((spec.public_batch_size, *of_rows.shape[1:]), of_rows.dtype))
     looked_at = chosen.looked_at
     return loading.ExperimentData(
         train_x=of_rows,
         train_y=chosen.train.y,
-        persons=loading.sampled_persons(spec, chosen.train),
+        persons=None if spec.drawn_per_person is None else chosen.train.persons,
         test_y=chosen.test.y,
         public_x=public,
         num_classes=chosen.train.num_classes,
@@ -74,8 +68,9 @@ def outline(spec, data_dir=None):
 def _outlined(name, split, data_dir, spec):
     """`Examples` of a set whose rows are not loaded, and whose labels are all 0."""
     is_complete, persons = True, None
-    if name in known_names():
-        count, shape, classes = counted(name, split, data_dir), image_shape(name), num_classes(name)
+    if name in SOURCES:
+        count, shape = counted(name, split, data_dir), SOURCES[name].shape
+        classes = SOURCES[name].num_classes
         is_complete = count == official_size(name, split)
     else:
         feature = spec.person_feature if name == spec.dataset else None
@@ -91,21 +86,21 @@ def _outlined(name, split, data_dir, spec):
 def _network_rows(spec, train, data_dir):
     """Pair: `Rows` as what is trained takes them, and what `ExperimentData` holds besides."""
     own = train.x.shape[1:]
-    if loading.trains_imported(spec):
+    if spec.finetuning.is_imported:
         from trainers.runs import finetune
 
         part = finetune.imported_parts(spec)
         finetune.check_images(part.frozen or part.trained, train.x, spec.image_size)
         shape = finetune.rows_shape(spec, part, own)
         more = {"pretrained": finetune.said_of(spec, part, own), "foreign": part.foreign}
-        if part.trained is None and spec.feature_scaling == "public":
+        if part.trained is None and spec.finetuning.feature_scaling == "public":
             more["model_options"] = {"constants": ([0.0] * part.features, [1.0] * part.features)}
         return Rows((len(train), *shape), np.dtype(np.float32)), more
     if train.x.dtype == object:
         _, more = loading.row_maker(spec, train)
         return Rows((len(train), spec.sequence_length), np.dtype(np.int32)), more
     shape = loading.image_shape(spec, own)
-    if not loading.is_pretrained(spec):
+    if not spec.is_pretrained:
         return Rows((len(train), *shape), train.x.dtype), {}
     said = pretraining.said_of(spec, counted(spec.pretraining_dataset, "train", data_dir))
     more = {"model_options": {"part": "head"}, "pretrained": said}

@@ -1,4 +1,4 @@
-"""Frozen features: a network's convolutions, trained on public images, run once over all rows.
+"""Frozen features: a network's convolutions, trained on public images, run once over all images.
 
 Davody et al. (2020), Table 6, after Abadi et al. (2016), Section 5.3: the convolutions are
 pre-trained on CIFAR-100, and only the linear layers are trained privately. The rows
@@ -11,6 +11,7 @@ and on that image. A guarantee for the features is therefore one for the images.
 import dataclasses
 import functools
 import hashlib
+import itertools
 import os
 import pathlib
 import time
@@ -19,6 +20,7 @@ import numpy as np
 from tensorflow import keras
 
 from tfdpnorm import files, models
+from tfdpnorm.convert import FeatureExtractor, Pixels
 from tfdpnorm.data import match_images
 from trainers.data.catalogue import official_size
 from trainers.data.digits import as_digits
@@ -30,7 +32,6 @@ from trainers.specs.training import CACHE_DIR
 _NORM_BEFORE = {"public_batch": "batch", "noised_batch": "batch"}
 _SEED = 0  # one pre-trained network for all seeds of a cell
 _BATCH_SIZE = 128
-_ROWS = 500  # through the frozen part at once
 
 
 # Pairs (public set, private set) whose classes mean the same: what has been learnt on the first
@@ -54,19 +55,19 @@ def frozen_features(spec, arrays, *, tested_y=None, data_dir=None, cache_dir=CAC
     shape = next(x.shape[1:] for x in arrays.values() if x is not None)
     public = _PublicTraining(spec, shape, data_dir, cache_dir, echo)
     whole = public.network()
-    network = public.without_head(whole)
+    made = FeatureExtractor(
+        public.without_head(whole), pixels=Pixels(), folder=public.folder, echo=echo
+    )
     private = [x for name, x in arrays.items() if name != "public_x" and x is not None]
-    echo(said_of_kept(map(public.file, private)))
-    own = public.features(network, public.images)
+    echo(said_of_kept(itertools.chain(*map(made.files, private))))
+    own = made(public.images)
     mean = own.mean(axis=0)
     scale = np.sqrt(np.mean(np.square(own - mean)) + 1e-12)
-    features = {
-        name: None if x is None else (public.features(network, x) - mean) / scale
-        for name, x in arrays.items()
-    }
+    features = {name: None if x is None else (made(x) - mean) / scale for name, x in arrays.items()}
     words = said_of(spec, len(public.public))
     if tested_y is not None and (public.public.name, spec.dataset) in _SAME_CLASSES:
-        right = public.labels(whole, arrays["test_x"]) == tested_y
+        logits = whole.predict(arrays["test_x"], batch_size=_BATCH_SIZE, verbose=0)
+        right = logits.argmax(axis=-1) == tested_y
         words += (
             f"; its own logits, without any example of {spec.dataset}, have "
             f"{100 * np.mean(right):.2f} % of those tested"
@@ -150,9 +151,14 @@ class _PublicTraining:
         """The trained network, whole; from the cache if it is there."""
         keras.utils.set_random_seed(_SEED)
         whole, path = self._build("whole"), self.folder / "whole.weights.h5"
-        self._make_once(
-            path, lambda: self._train(whole), lambda partial, _: whole.save_weights(partial)
-        )
+        if not path.exists():
+            # If several processes want it at the same time, one trains it and the others wait.
+            with files.locked_folder(self.folder, self.echo):
+                if not path.exists():
+                    self._train(whole)
+                    with files.scratch_file(path) as partial:
+                        whole.save_weights(partial)
+                        os.replace(partial, path)
         whole.load_weights(path)
         return whole
 
@@ -163,44 +169,6 @@ class _PublicTraining:
             if layer.weights:
                 layer.set_weights(whole.get_layer(layer.name).get_weights())
         return network
-
-    def labels(self, whole, images):
-        """The classes that a whole network predicts for images: int [N]."""
-        return _run(whole, images).argmax(axis=-1)
-
-    def file(self, images):
-        """The file of the features of `images`."""
-        key = hashlib.sha256(np.ascontiguousarray(images)).hexdigest()[:16]
-        return self.folder / f"{key}.npy"
-
-    def features(self, network, images):
-        """Features of `images`, from the cache if they are there."""
-        path = self.file(images)
-
-        def compute():
-            started = time.perf_counter()
-            features = _run(network, images)
-            seconds = time.perf_counter() - started
-            self.echo(f"  features of {len(images):,} images, {seconds:.0f} s")
-            return features
-
-        self._make_once(path, compute, np.save)
-        return np.load(path)
-
-    def _make_once(self, path, compute, save):
-        """Writes the file `path` unless it is there, whole or not at all.
-
-        If several processes want it at the same time, one computes it and the others wait.
-        """
-        if path.exists():
-            return
-        with files.locked_folder(self.folder, self.echo):
-            if path.exists():
-                return
-            value = compute()
-            with files.scratch_file(path) as partial:
-                save(partial, value)
-                os.replace(partial, path)
 
     def features_shape(self):
         """The shape of the features of an image."""
@@ -238,11 +206,6 @@ class _PublicTraining:
             f"  pre-trained: accuracy {100 * history.history['accuracy'][-1]:.1f} % on its own "
             f"images, {time.perf_counter() - started:.0f} s"
         )
-
-
-def _run(network, images):
-    parts = (images[i : i + _ROWS] for i in range(0, len(images), _ROWS))
-    return np.concatenate([np.asarray(network(part, training=False)) for part in parts])
 
 
 def _augmentation(dataset):

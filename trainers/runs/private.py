@@ -1,5 +1,6 @@
 """Runs by DP-SGD, or by the same way without noise and clipping."""
 
+import contextlib
 import dataclasses
 import time
 
@@ -21,11 +22,7 @@ from trainers.runs.optimizers import (
 )
 from trainers.runs.skeleton import Run, rounded, test_accuracies, test_accuracy
 
-_UNITS = {"row": "example", "person": "person"}
-_KINDS_OF_VIEWS = {
-    "moved": "moved by a pixel",
-    "random": "cropped and flipped at random",
-}
+_KINDS_OF_VIEWS = {"moved": "moved by a pixel", "random": "cropped and flipped at random"}
 
 
 class PrivateRun(Run):
@@ -42,11 +39,10 @@ class PrivateRun(Run):
         super().__init__(spec, data, **more)
         if checkpoint_every is not None and self.run_dir is None:
             raise ValueError("--checkpoint_every needs --run_dir.")
-        steps = spec.updates(data.num_examples)
         self.model = build_private(
             spec,
             data,
-            steps=steps,
+            steps=spec.updates(data.num_examples),
             augmentation=augmentations(
                 spec.augmentation_multiplicity, data.train_x.shape[1:], spec.views
             ),
@@ -61,72 +57,65 @@ class PrivateRun(Run):
         self.curve = progress.curve
         ours = [progress, *([self._average] if self._average else [])]
         self.callbacks = [*ours, *halving_callbacks(spec, data, self.model.plan), *self.callbacks]
-        if spec.method == "dpvd":
+        if spec.variational.method == "dpvd":
             self.callbacks.append(PrivacyNoiseAsDropout())
 
     def describe(self):
-        """Returns in words what is about to be trained."""
         spec, data = self.spec, self.data
         plan, reasons = self.model.plan, self.model.ledger.no_guarantee_because
         views = spec.augmentation_multiplicity
-        viewed = views > 1 or spec.views == "random"
-        halved = halving_in_words(spec, data)
+        method, claimed_by = spec.variational.method, spec.variational.calibrated_by
+        statistics = f" (statistics {spec.statistics})" if spec.needs_public_rows else ""
+        persons = ""
+        if data.persons is not None:
+            persons = (
+                f" persons with {len(data.train_x):,} examples, up to {spec.most_per_person} of "
+                "each in an update"
+            )
         lines = [
             f"{spec.experiment} {spec.cell}: {spec.model}, {self.model.model.count_params():,} "
-            f"parameters, norm {spec.norm}"
-            + (f" (statistics {spec.statistics})" if spec.needs_public_rows else ""),
-            f"  private data: {spec.dataset}, N = {data.num_examples:,}{self._persons()} "
-            f"({data.scale}); "
+            f"parameters, norm {spec.norm}{statistics}",
+            f"private data: {spec.dataset}, N = {data.num_examples:,}{persons} ({data.scale}); "
             f"public rows: {data.public_source or 'none'}",
-            *([f"  public: {data.pretrained}"] if data.pretrained else []),
-            *([f"  each image in {views} views, {_KINDS_OF_VIEWS[spec.views]}"] if viewed else []),
-            *([f"  {halved}"] if halved else []),
-            f"  T = {plan.steps} updates, expected batch {plan.expected_batch_size}, q = "
+            data.pretrained and f"public: {data.pretrained}",
+            (views > 1 or spec.views == "random")
+            and f"each image in {views} views, {_KINDS_OF_VIEWS[spec.views]}",
+            halving_in_words(spec, data),
+            f"T = {plan.steps} updates, expected batch {plan.expected_batch_size}, q = "
             f"{plan.sampling_rate:.5f}, z = {plan.noise_multiplier:.4f}, C = "
             f"{plan.l2_norm_clip:g}, delta = {plan.delta:g}, engine {self.model.engine}, seed "
             f"{spec.seed}",
         ]
-        if not reasons:
+        if reasons:
+            lines.append(f"NO GUARANTEE: {'; '.join(reasons)}")
+            if _is_claimed(spec):
+                lines.append(_claimed(plan.claimed_epsilon_after(plan.steps)))
+        else:
+            unit = "person" if plan.unit == "person" else "example"
             lines.append(
-                f"  epsilon after all updates: {ceil_text(plan.epsilon_after(plan.steps))} "
-                f"({plan.accountant}, add or remove one {_UNITS[plan.unit]}, "
-                "Poisson sampling)"
+                f"epsilon after all updates: {ceil_text(plan.epsilon_after(plan.steps))} "
+                f"({plan.accountant}, add or remove one {unit}, Poisson sampling)"
             )
             if spec.stated_per_person is not None:
                 epsilon = self.model.ledger.person_epsilon(whole_plan=True)
-                lines.append(f"  {_of_person(spec.stated_per_person, epsilon)}")
-        else:
-            lines.append(f"  NO GUARANTEE: {'; '.join(reasons)}")
-            if _is_claimed(spec):
-                lines.append(f"  {_claimed(plan.claimed_epsilon_after(plan.steps))}")
-        if (spec.method, spec.clipping) != ("dpsgd", "flat") or spec.calibrated_by:
-            calibrated = f"; {calibrated_to(spec)}" if spec.calibrated_by else ""
-            lines.append(f"  method {spec.method}, clipping {spec.clipping}{calibrated}")
-        return "\n".join(lines)
-
-    def _persons(self):
-        """The unit that N counts, in words, where it is not examples."""
-        if self.data.persons is None:
-            return ""
-        return (
-            f" persons with {len(self.data.train_x):,} examples, up to "
-            f"{self.spec.most_per_person} of each in an update"
-        )
+                lines.append(_of_person(spec.stated_per_person, epsilon))
+        if (method, spec.clipping) != ("dpsgd", "flat") or claimed_by:
+            calibrated = f"; {calibrated_to(spec)}" if claimed_by else ""
+            lines.append(f"method {method}, clipping {spec.clipping}{calibrated}")
+        return "\n  ".join(filter(None, lines))
 
     def restore(self):
-        """Compiles the model, and brings it to where its last checkpoint was."""
         self.model.compile(
             optimizer=make_optimizer(self.spec, self.model.plan.steps, self.data.num_examples),
             loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
             metrics=["accuracy"],
         )
         self.model.restore_run(self.callbacks)
-        ledger = self.model.ledger
-        if ledger.state.position:
-            self.echo(f"  resumed after update {ledger.state.position} of {self.model.plan.steps}")
+        position = self.model.ledger.state.position
+        if position:
+            self.echo(f"  resumed after update {position} of {self.model.plan.steps}")
 
     def train(self):
-        """Trains to the last planned update; returns the expected number of examples."""
         ledger = self.model.ledger
         before = ledger.state.position
         if ledger.state.remaining_updates:
@@ -146,130 +135,117 @@ class PrivateRun(Run):
         return (ledger.state.position - before) * self.model.plan.expected_batch_size
 
     def measured(self):
-        """Returns what the run reached, and what it spent."""
-        spec, plan, ledger = self.spec, self.model.plan, self.model.session.provenance.stated_ledger
+        spec, ledger = self.spec, self.model.session.provenance.stated_ledger
         accuracy, top5 = rounded(test_accuracies(self.model, self.data))
-        accuracy_ema = top5_ema = None
+        accuracy_ema = top5_ema = claimed = None
         if self._average is not None:
             with self._average.applied():
                 accuracy_ema, top5_ema = rounded(test_accuracies(self.model, self.data))
+        if spec.variational.calibrated_by is not None:
+            claimed = spec.epsilon
+        elif _is_claimed(spec):
+            claimed = self.model.ledger.claimed_epsilon()
         return {
             "test_accuracy": accuracy,
             "test_accuracy_ema": accuracy_ema,
             "test_top5": top5,
             "test_top5_ema": top5_ema,
-            "epsilon": ledger.epsilon(),
-            "epsilon_target": spec.epsilon,
-            "epsilon_rdp": ledger.epsilon(accountant="rdp"),
-            "epsilon_pld": epsilon_by_pld(ledger),
-            "epsilon_claimed": self._claimed_epsilon(),
+            **spent_of(self, ledger),
+            "epsilon_claimed": claimed,
             "epsilon_validation": (
                 ledger.validation_epsilon() if spec.plateau == "private" else None
             ),
-            **known_of(ledger),
-            **fields_of(plan, "accountant delta num_examples expected_batch_size sampling_rate"),
-            **fields_of(plan, "noise_multiplier l2_norm_clip unit most_per_person"),
-            "num_rows": len(self.data.train_x),
             "epsilon_of_person": ledger.person_epsilon() if spec.stated_per_person else None,
-            "noise_generator": ledger.settings["noise_generator"],
-            "insecure_seed": spec.insecure_seed,
             **fields_of(self.model, "statistics engine"),
-            "updates": ledger.updates,
-            "pretrained": self.data.pretrained,
-            "resumes": ledger.state.resumes,
             "curve": [
                 {"updates": updates, "epsilon": epsilon, "test_accuracy": round(value, 4)}
                 for updates, epsilon, value in self.curve
             ],
         }
 
-    def _claimed_epsilon(self):
-        """Of the paper, for the statistics of the lot or for the noise; None without a claim."""
-        if self.spec.calibrated_by is not None:
-            return self.spec.epsilon
-        return self.model.ledger.claimed_epsilon() if _is_claimed(self.spec) else None
-
     def averaged(self):
         return None if self._average is None else self._average.applied()
 
     def spent(self, record):
-        """Returns in words the epsilon spent and what it leaves out, or why there is none."""
+        is_claimed = self.spec.variational.calibrated_by is not None
         text = spent_in_words(self, record)
-        return f"{text}; {calibrated_to(self.spec)}" if self.spec.calibrated_by else text
+        return f"{text}; {calibrated_to(self.spec)}" if is_claimed else text
 
     def close(self):
-        """Closes the ledger, so that others may read it and resume the run."""
         if self.run_dir is not None:
             self.model.ledger.close()
 
 
+def spent_of(run, ledger):
+    """Returns the fields of a record on what a private run spent, a dict."""
+    by_pld = None
+    if ledger.state.search is None:  # Only Renyi DP knows what a choice costs.
+        with contextlib.suppress(ValueError):  # which there is where PLD cannot be computed
+            by_pld = ledger.epsilon(accountant="pld")
+    return {
+        "epsilon": ledger.epsilon(),
+        "epsilon_target": run.spec.epsilon,
+        "epsilon_rdp": ledger.epsilon(accountant="rdp"),
+        "epsilon_pld": by_pld,
+        **known_of(ledger),
+        **fields_of(run.model.plan, "accountant delta num_examples expected_batch_size"),
+        **fields_of(run.model.plan, "sampling_rate noise_multiplier l2_norm_clip unit"),
+        "most_per_person": run.model.plan.most_per_person,
+        "num_rows": len(run.data.train_x),
+        "noise_generator": ledger.settings["noise_generator"],
+        "insecure_seed": run.spec.insecure_seed,
+        "updates": ledger.updates,
+        "pretrained": run.data.pretrained,
+        "resumes": ledger.state.resumes,
+    }
+
+
 def known_of(ledger):
     """Returns the fields of a record that say whether a guarantee holds, and what of, a dict."""
-    state = ledger.state
     return {
         "guarantee_holds": ledger.guarantee_holds,
         "no_guarantee_because": list(ledger.no_guarantee_because),
-        "not_covered": list(state.sentences("not_covered")),
-        "weights_from_elsewhere": list(state.sentences("foreign_weights")),
+        "not_covered": list(ledger.state.sentences("not_covered")),
+        "weights_from_elsewhere": list(ledger.state.sentences("foreign_weights")),
     }
 
 
 def spent_in_words(run, record):
     """Returns what a run spent and what that leaves out, or why there is no epsilon."""
-    if record["guarantee_holds"]:
-        at = f"at delta {record['delta']:g}"
-        text = f"epsilon {ceil_text(record['epsilon'])} {at} ({record['accountant']})"
-        if record["epsilon_of_person"] is not None:
-            rows, epsilon = record["most_per_person"], record["epsilon_of_person"]
-            text += f"; {_of_person(rows, epsilon)}"
-        if record["epsilon_validation"] is not None:
-            count = f"{len(run.data.validation_x):,}"
-            spent = f"epsilon {ceil_text(record['epsilon_validation'])} {at}"
-            text += f"; for the {count} validation examples queried for the plateau: {spent}"
-        more = [f"ADDS TO THIS EPSILON: {s}" for s in record["weights_from_elsewhere"]]
-        more += [f"NOT COVERED: {s}" for s in record["not_covered"]]
-        return "\n  ".join([text, *more])
-    text = f"NO GUARANTEE: {'; '.join(record['no_guarantee_because'])}"
-    if _is_claimed(run.spec):
-        text += f"\n  {_claimed(record['epsilon_claimed'])}"
-    return text
+    if not record["guarantee_holds"]:
+        text = f"NO GUARANTEE: {'; '.join(record['no_guarantee_because'])}"
+        claimed = f"\n  {_claimed(record['epsilon_claimed'])}" if _is_claimed(run.spec) else ""
+        return text + claimed
+    at = f"at delta {record['delta']:g}"
+    text = f"epsilon {ceil_text(record['epsilon'])} {at} ({record['accountant']})"
+    if record["epsilon_of_person"] is not None:
+        text += f"; {_of_person(record['most_per_person'], record['epsilon_of_person'])}"
+    if record["epsilon_validation"] is not None:
+        text += (
+            f"; for the {len(run.data.validation_x):,} validation examples queried for the plateau:"
+            f" epsilon {ceil_text(record['epsilon_validation'])} {at}"
+        )
+    more = [f"ADDS TO THIS EPSILON: {s}" for s in record["weights_from_elsewhere"]]
+    more += [f"NOT COVERED: {s}" for s in record["not_covered"]]
+    return "\n  ".join([text, *more])
 
 
 def _of_person(rows, epsilon):
     return f"for a person with up to {rows} examples: epsilon {ceil_text(epsilon)}"
 
 
-def epsilon_by_pld(ledger):
-    """Returns epsilon by privacy loss distributions; None where these cannot be computed."""
-    if ledger.state.search is not None:  # Only Renyi DP knows what a choice costs.
-        return None
-    try:
-        return ledger.epsilon(accountant="pld")
-    except ValueError:
-        return None
-
-
 class Progress(keras.callbacks.Callback):
     """Shows the updates made, the epsilon spent so far, and the test accuracy during a run.
 
-    The test accuracy is that of benchmark images; nothing is chosen by it during the run.
-
-    Args:
-        private: `PrivateModel`.
-        data: `ExperimentData`.
-        evaluations: About how many times; the last time is after the last update.
-        echo: Function that shows a line.
-
-    Attributes:
-        curve: List of (updates, epsilon spent, test accuracy in percent).
+    The test accuracy is that of benchmark images; nothing is chosen by it during the run. It is
+    measured about `evaluations` times, the last time after the last update. `curve` is a list of
+    (updates, epsilon spent, test accuracy in percent).
     """
 
     def __init__(self, private, data, evaluations, echo):
         super().__init__()
         self.curve = []
-        self._private = private
-        self._data = data
-        self._echo = echo
+        self._private, self._data, self._echo = private, data, echo
         self._every = max(1, private.plan.steps // evaluations)
 
     def on_train_begin(self, logs=None):
@@ -279,11 +255,9 @@ class Progress(keras.callbacks.Callback):
         ledger = self._private.ledger
         if ledger.updates % self._every and ledger.state.remaining_updates:
             return
-        accuracy = test_accuracy(self._private, self._data)
-        self.curve.append((ledger.updates, ledger.epsilon(), accuracy))
-        spent = "no guarantee"
-        if ledger.guarantee_holds:
-            spent = f"epsilon {ceil_text(ledger.epsilon())}"
+        accuracy, epsilon = test_accuracy(self._private, self._data), ledger.epsilon()
+        self.curve.append((ledger.updates, epsilon, accuracy))
+        spent = f"epsilon {ceil_text(epsilon)}" if ledger.guarantee_holds else "no guarantee"
         self._echo(
             f"  update {ledger.updates}/{self._private.plan.steps}  {spent} so far  test accuracy "
             f"{accuracy:.1f} %  {time.perf_counter() - self._started:.0f} s"
@@ -302,6 +276,6 @@ def _claimed(epsilon):
 def calibrated_to(spec):
     """Returns in words the paper's claim that the noise of a spec is calibrated to."""
     return (
-        f"the noise is that of the paper's {spec.calibrated_by}, which claims epsilon "
+        f"the noise is that of the paper's {spec.variational.calibrated_by}, which claims epsilon "
         f"{spec.epsilon:.6g}: no guarantee of that"
     )

@@ -19,20 +19,15 @@ _SPECS = {
 def differences(spec, other):
     """Returns the names of the settings in which a run with settings `other` differs from `spec`.
 
-    Lists count as tuples, and a field that `other` lacks, such as a record's "flags", counts as its
-    default: older records do not have the newer fields. A field that the spec lacks is a
-    difference. Left out are the seed, what changes nothing that is measured, and what has no effect
-    in either run.
+    A setting that `other`, such as a record's "flags", lacks counts as its default: older records
+    do not have the newer ones. One that the spec lacks is a difference. Left out are the seed, what
+    changes nothing that is measured, and what has no effect in either run.
     """
     return _differences(spec.settings, other, _SPECS.get(spec.kind, (type(spec),)))
 
 
 def differing(records):
-    """Returns the names of the settings in which records of one cell differ, see `differences`.
-
-    Args:
-        records: List of records, at least one.
-    """
+    """Returns the names of the settings in which records of one cell differ, see `differences`."""
     first, *others = records
     specs = _SPECS.get(first["kind"], ())
     names = [_differences(first["flags"], other["flags"], specs) for other in others]

@@ -35,9 +35,7 @@ class RunResult(NamedTuple):
 class Run:
     """One run, step by step: its model is built, described, restored, trained, measured, closed.
 
-    `run_dir` is the folder from which it can be resumed after a crash, and `resume` says whether
-    to; None keeps none. `can_resume` says whether that folder keeps what was trained. The curve is
-    a list of points during the run.
+    `can_resume` says whether `run_dir` keeps what was trained. The curve is a list of points.
     """
 
     can_resume = True
@@ -79,17 +77,14 @@ class Run:
 
     def statement(self):
         """Returns the privacy statement as JSON has it, a dict; None without a private model."""
-        if isinstance(self.model, PrivateModel):
-            return self.model.privacy_statement_json()
-        return None
+        is_private = isinstance(self.model, PrivateModel)
+        return self.model.privacy_statement_json() if is_private else None
 
     def averaged(self):
         """Returns a context in which the model has averaged weights, or None without an average."""
-        return None
 
     def close(self):
         """Ends the run, once its record is written."""
-        return
 
 
 def run(
@@ -141,8 +136,7 @@ def run(
         echo(_recorded(training, output_dir, record, run_dir))
     if model_file is not None:
         # The average first: saving leaves public moments of what was saved in the layers.
-        average = training.averaged()
-        if average is not None:
+        if (average := training.averaged()) is not None:
             with average:
                 saved = save_model(average_file(model_file), *training.released())
             echo("Weight average: {}, {}".format(*saved))
@@ -152,10 +146,9 @@ def run(
 
 
 def make_record(training, seconds, examples):
-    """Returns the record of a finished run, which trained so many seconds since it was resumed.
+    """Returns the record of a finished run; `examples` went through the model in the `seconds`.
 
-    Fields that its kind does not fill in are None, and those of privacy say that there is none. So
-    many examples went through the model in that time.
+    Fields that its kind does not fill in are None, and those of privacy say that there is none.
     """
     spec, cell = training.spec, training.spec.run
     return {
@@ -194,7 +187,7 @@ def _recorded(training, output_dir, record, run_dir):
 def _summary(training, record):
     """Returns the result of a run in words, with the paper's figure next to ours."""
     of = "test accuracy"
-    if getattr(training.spec.run, "held_out", None):
+    if training.spec.run.held_out:
         of = "accuracy on the held-out examples"
     ours = f"{of} {record['test_accuracy']:.2f} %"
     if record["test_accuracy_ema"] is not None:
@@ -216,7 +209,7 @@ def test_accuracy(model, data):
 
     Where weights are drawn at every call, that many rows share a draw.
     """
-    return _top1(_logits(model, data), data.test_y)
+    return _top1(model.predict(data.test_x, batch_size=TEST_ROWS, verbose=0), data.test_y)
 
 
 def test_accuracies(model, data):
@@ -224,7 +217,7 @@ def test_accuracies(model, data):
 
     The latter is None for five classes or fewer. Logits that tie with the label's count as larger.
     """
-    logits = _logits(model, data)
+    logits = model.predict(data.test_x, batch_size=TEST_ROWS, verbose=0)
     if data.num_classes <= _TOP:
         return _top1(logits, data.test_y), None
     own = np.take_along_axis(logits, np.asarray(data.test_y)[:, np.newaxis], axis=-1)
@@ -236,10 +229,6 @@ def test_accuracies(model, data):
 def rounded(values):
     """List of percentages as records have them: four digits, or None."""
     return [None if value is None else round(value, 4) for value in values]
-
-
-def _logits(model, data):
-    return model.predict(data.test_x, batch_size=TEST_ROWS, verbose=0)
 
 
 def _top1(logits, labels):

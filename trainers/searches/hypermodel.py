@@ -26,7 +26,6 @@ class CellHyperModel(PrivateHyperModel):
             self._trial_spec(dict(zip(self._grids, values, strict=True)))
 
     def build(self, hp):
-        """Declares the settings; `train` builds the network."""
         self._chosen(hp)
 
     def settings(self, hp):

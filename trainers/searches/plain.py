@@ -41,7 +41,6 @@ class PlainTuner(keras_tuner.Tuner):
         run_again_what_began(self.oracle)
 
     def describe(self):
-        """Says what the search costs, in a line."""
         return (
             f"At most {math.ceil(self._spec.expected_trials)} trials, scored without noise.\n"
             f"  NO GUARANTEE: {reason_of(self._spec.run)}"

@@ -37,11 +37,13 @@ class SearchRun(Run):
             self._temporary = tempfile.TemporaryDirectory()
             self.run_dir = self._temporary.name
         self._is_private = spec.run.kind == "private"
-        self._tuner = (_private_tuner if self._is_private else _plain_tuner)(self, checkpoint_every)
+        if self._is_private:
+            self._tuner = _private_tuner(self, checkpoint_every)
+        else:  # whose trials have a backup after each epoch
+            self._tuner = PlainTuner(spec, self.data, self.run_dir)
         self.model = None
 
     def describe(self):
-        """Returns in words what is about to be searched."""
         spec, run = self.spec, self.spec.run
         searched = grids(spec, self.data.num_examples)
         lines = [f"  {name}: {', '.join(map(str, values))}" for name, values in searched.items()]
@@ -58,15 +60,11 @@ class SearchRun(Run):
     def restore(self):
         """Nothing: the search does it, trial by trial."""
 
-    def search(self):
-        """Runs the trials that are left, or, in a worker, those that the chief hands out."""
+    def train(self):
+        """Runs the trials; returns the expected number of examples of the winner's training."""
         x, y = self.data.train_x, self.data.train_y
         scored = self._scored.x, self._scored.y
         self._tuner.search(x, y, validation_data=scored, verbose=0)  # `describe` has said it.
-
-    def train(self):
-        """Runs the trials; returns the expected number of examples of the winner's training."""
-        self.search()
         (self.model,) = self._tuner.get_best_models()
         if self._is_private:
             plan = self.model.plan
@@ -78,7 +76,6 @@ class SearchRun(Run):
         return max(self._winner()["seconds"], 1e-3) if self._is_private else seconds
 
     def measured(self):
-        """Returns what the winner reached, and what the search spent."""
         winner = {name: value for name, value in self._winner().items() if name != "seconds"}
         if not self._is_private:
             return {**winner, "trials": self.trials()}
@@ -96,7 +93,6 @@ class SearchRun(Run):
         }
 
     def spent(self, record):
-        """Returns in words the epsilon of the search, or why there is none."""
         if not record["guarantee_holds"]:
             return f"NO GUARANTEE: {'; '.join(record['no_guarantee_because'])}"
         return (
@@ -107,13 +103,11 @@ class SearchRun(Run):
         )
 
     def close(self):
-        """Closes the winner's ledger."""
         if self._is_private:
             self.model.ledger.close()
 
     def _winner(self):
-        best = self._tuner.get_best_trials()[0]
-        return self._measured(best)
+        return self._measured(self._tuner.get_best_trials()[0])
 
     def _measured(self, trial):
         folder = pathlib.Path(self._tuner.get_trial_dir(trial.trial_id))
@@ -121,23 +115,18 @@ class SearchRun(Run):
 
     def trials(self):
         """Settings, score and test accuracy of the winner, or of all trials."""
-        best = self._tuner.get_best_trials()[0]
-        chosen = self._tuner.get_best_trials(None)
         is_public = self.spec.tuner != "private_random"
-        if self.spec.recorded_trials == "winner":
-            chosen = [best]
-        rows = []
-        for trial in chosen:
-            accuracy = self._measured(trial)["test_accuracy"]
-            rows.append(
-                {
-                    "settings": dict(trial.hyperparameters.values),
-                    "score": trial.score,
-                    "test_accuracy": accuracy,
-                    "is_winner": trial is best,
-                    "not_for_release": not (is_public or trial is best),
-                }
-            )
+        chosen = self._tuner.get_best_trials(1 if self.spec.recorded_trials == "winner" else None)
+        rows = [
+            {
+                "settings": dict(trial.hyperparameters.values),
+                "score": trial.score,
+                "test_accuracy": self._measured(trial)["test_accuracy"],
+                "is_winner": trial is chosen[0],
+                "not_for_release": not (is_public or trial is chosen[0]),
+            }
+            for trial in chosen
+        ]
         noted = any(row["not_for_release"] for row in rows)
         return {"note": NOT_FOR_RELEASE if noted else "", "rows": rows}
 
@@ -168,8 +157,3 @@ def _private_tuner(search, checkpoint_every):
         return PrivateRandomSearch(hypermodel, **more, **shared)
     trials = math.ceil(spec.expected_trials)
     return PrivateBayesianOptimization(hypermodel, trials=trials, seed=spec.run.seed, **shared)
-
-
-def _plain_tuner(search, checkpoint_every):
-    # These trials have a backup after each epoch.
-    return PlainTuner(search.spec, search.data, search.run_dir)

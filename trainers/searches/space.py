@@ -5,6 +5,7 @@ run's own.
 """
 
 from tfdpnorm import arguments
+from trainers.specs.options import options
 
 _AROUND = (0.1, 0.3, 1.0, 3.0, 10.0)
 _LOTS = (0.5, 1.0, 2.0)
@@ -12,10 +13,6 @@ _LOTS = (0.5, 1.0, 2.0)
 
 def _around(value):
     return [float(f"{value * factor:.6g}") for factor in _AROUND]
-
-
-def _batch_norm(run):
-    return "batch" if run.kind == "non_private" else "public_batch"
 
 
 def _field(run, name):
@@ -30,12 +27,13 @@ _GRIDS = {
     "l2_norm_clip": lambda run: _around(run.l2_norm_clip),
     "expected_batch_size": lambda run: [round(run.examples_per_update * f) for f in _LOTS],
     "groups": lambda run: [2, 4, 8, 16, 32],
-    "norm": lambda run: ["none", "layer", "group", _batch_norm(run)],
+    "norm": lambda run: [
+        *("none", "layer", "group"),
+        "batch" if run.kind == "non_private" else "public_batch",
+    ],
     "views": lambda run: [1, 5, 9],
 }
 _TYPES = {"learning_rate": float, "l2_norm_clip": float, "norm": str}
-SEARCHED = tuple(_GRIDS)
-"""The names of the settings that may be searched."""
 
 
 def grids(spec, num_examples=None):
@@ -46,8 +44,8 @@ def grids(spec, num_examples=None):
     run, found = spec.run, {}
     for item in spec.over.split(","):
         name, _, listed = item.strip().partition("=")
-        arguments.choice("a name in over", name, SEARCHED)
-        if not hasattr(run, _field(run, name)):
+        arguments.choice("a name in over", name, tuple(_GRIDS))
+        if _field(run, name) not in options(run):
             raise ValueError(
                 f"Expected names in over that a cell of kind {run.kind!r} has, got {name!r}: it "
                 "is trained without privacy. Leave it out."

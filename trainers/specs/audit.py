@@ -13,7 +13,8 @@ from tfdpnorm.choices import (
     STATISTICS_GRADIENTS,
 )
 from trainers.specs.checks import check_public_dataset
-from trainers.specs.options import check_fields, option
+from trainers.specs.options import option
+from trainers.specs.parts import RunSpec
 from trainers.specs.private import HAS_PUBLIC_STATISTICS, IS_PUBLIC_BATCH_SIZE
 from trainers.specs.training import PRECISIONS
 
@@ -21,7 +22,7 @@ _NOT_IN_THE_GRID = "not for sensitivity"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AuditSpec:
+class AuditSpec(RunSpec):
     """The subject of an audit: one private step, or one private training, and its claim."""
 
     kind: ClassVar[str] = "audit"
@@ -85,13 +86,6 @@ class AuditSpec:
         at_least=1,
         flag=False,
     )
-
-    def __post_init__(self):
-        check_fields(self)
-
-    def replaced(self, **changes):
-        """Returns a spec in which some fields differ."""
-        return dataclasses.replace(self, **changes)
 
     @property
     def needs_public_rows(self):

@@ -5,6 +5,7 @@ import pathlib
 from tfdpnorm import arguments
 from tfdpnorm.choices import MODELS, SYNTHETIC_KINDS
 from trainers.data.catalogue import known_names
+from trainers.specs.parts import DROPOUTS
 
 # Other numbers of moved views would favour a direction (`runs.build`).
 MULTIPLICITIES = (1, 5, 9)
@@ -19,12 +20,18 @@ def check_not_private(name, public, private):
         )
 
 
+def _rejection(expected, remedy="", **got):
+    shown = " and ".join(f"{name}={value!r}" for name, value in got.items())
+    return ValueError(f"Expected {expected}, got {shown}.{' ' if remedy else ''}{remedy}")
+
+
 def check_vocabulary(spec):
     """Raises ValueError for a file without the vocabulary that it is for, or the reverse."""
     if (spec.vocabulary_file is None) == (spec.vocabulary == "public"):
-        raise ValueError(
-            "Expected vocabulary_file with vocabulary='public' and only there, got "
-            f"vocabulary={spec.vocabulary!r} and vocabulary_file={spec.vocabulary_file!r}."
+        raise _rejection(
+            "vocabulary_file with vocabulary='public' and only there",
+            vocabulary=spec.vocabulary,
+            vocabulary_file=spec.vocabulary_file,
         )
 
 
@@ -41,15 +48,6 @@ def check_public_dataset(name):
     synthetic = (f"synthetic:{kind}" for kind in SYNTHETIC_KINDS)
     choices = (*known_names(), "split", "synthetic", *synthetic)
     arguments.choice("public_dataset", name, choices)
-
-
-def check_trainable(name, value):
-    """Raises ValueError for strings that `tfdpnorm.convert.freeze` does not take."""
-    number = value.removeprefix("last:")
-    if value not in ("all", "head") and (
-        number == value or not number.isdecimal() or number == "0"
-    ):
-        raise arguments.refusal(name, 'to be "head", "last:N" or "all"', value)
 
 
 def check_norm(spec):
@@ -70,7 +68,7 @@ def check_public_data(spec):
     check_public_dataset(spec.public_dataset)
     if spec.is_pretrained:
         check_not_private("pretraining_dataset", spec.pretraining_dataset, spec.dataset)
-    if spec.needs_public_rows or spec.feature_scaling == "public":
+    if spec.needs_public_rows or spec.finetuning.feature_scaling == "public":
         check_not_private("public_dataset", spec.public_dataset, spec.dataset)
     if spec.plateau_dataset is not None:
         check_not_private("plateau_dataset", spec.plateau_dataset, spec.dataset)
@@ -88,9 +86,10 @@ def check_views(spec):
 
 def check_plateau(spec):
     if (spec.plateau_dataset is None) == (spec.plateau == "public"):
-        raise ValueError(
-            "Expected plateau_dataset with plateau='public' and only there, got "
-            f"plateau={spec.plateau!r} and plateau_dataset={spec.plateau_dataset!r}."
+        raise _rejection(
+            "plateau_dataset with plateau='public' and only there",
+            plateau=spec.plateau,
+            plateau_dataset=spec.plateau_dataset,
         )
     _check_rate_on_plateaus(spec)
     if spec.plateau == "test" and spec.held_out is not None:
@@ -103,14 +102,8 @@ def check_plateau(spec):
 def check_validation(spec):
     """Raises ValueError for what looks at held-out examples where there are none."""
     _check_rate_on_plateaus(spec)
-    looks = [
-        f"{name}={value!r}"
-        for name, value, off in (
-            ("plateau", spec.plateau, "none"),
-            ("early_stopping", spec.early_stopping, None),
-        )
-        if value != off
-    ]
+    looks = [f"plateau={spec.plateau!r}"] if spec.plateau != "none" else []
+    looks += [f"early_stopping={spec.early_stopping!r}"] if spec.early_stopping else []
     if looks and not spec.validation_examples:
         raise ValueError(
             f"Expected validation_examples >= 1 with {' and '.join(looks)}, got 0. Hold some out."
@@ -126,42 +119,41 @@ def _check_rate_on_plateaus(spec):
 
 
 def check_method(spec):
-    if spec.method == "none" and not spec.is_unclipped:
-        raise ValueError(f"Expected epsilon=inf with method='none', got epsilon={spec.epsilon!r}.")
-    if spec.calibrated_by is not None and (spec.epsilon is None or spec.is_unclipped):
-        raise ValueError(
-            f"Expected a finite epsilon with calibrated_by={spec.calibrated_by!r}, got "
-            f"{spec.epsilon!r}."
+    of = spec.variational
+    optimizer = {"optimizer": spec.optimizer}
+    if of.method == "none" and not spec.is_unclipped:
+        raise _rejection("epsilon=inf with method='none'", epsilon=spec.epsilon)
+    if of.calibrated_by is not None and (spec.epsilon is None or spec.is_unclipped):
+        raise _rejection(
+            f"a finite epsilon with calibrated_by={of.calibrated_by!r}", epsilon=spec.epsilon
         )
-    if spec.prior_stddev is not None and (spec.method, spec.optimizer) != ("svi", "sgd"):
-        raise ValueError(
-            "Expected prior_stddev with method='svi' and optimizer='sgd', got "
-            f"method={spec.method!r} and optimizer={spec.optimizer!r}."
-        )
-    if spec.method == "dpvd" and (spec.optimizer, spec.momentum) != ("sgd", 0):
-        raise ValueError(
-            "Expected optimizer='sgd' and momentum=0 with method='dpvd', whose noise is that "
-            f"of such updates, got {spec.optimizer!r} and {spec.momentum!r}."
+    if of.prior_stddev is not None and (of.method, spec.optimizer) != ("svi", "sgd"):
+        expected = "prior_stddev with method='svi' and optimizer='sgd'"
+        raise _rejection(expected, method=of.method, **optimizer)
+    if of.method == "dpvd" and (spec.optimizer, spec.momentum) != ("sgd", 0):
+        raise _rejection(
+            "optimizer='sgd' and momentum=0 with method='dpvd', whose noise is that of such "
+            "updates",
+            **optimizer,
+            momentum=spec.momentum,
         )
     for name in ("kl_weight", "max_alpha"):
-        if getattr(spec, name) and spec.method != "dpvd":
-            raise ValueError(
-                f"Expected {name} with method='dpvd', got method={spec.method!r}. Leave it out."
-            )
-    if spec.method in ("dropout", "gaussian_dropout") and spec.model != "mlp":
-        raise ValueError(
-            f"Expected model='mlp' with method={spec.method!r}, got model={spec.model!r}. Choose "
-            "another method."
-        )
-    if spec.reading == "as_printed":
+        if getattr(of, name) and of.method != "dpvd":
+            raise _rejection(f"{name} with method='dpvd'", "Leave it out.", method=of.method)
+    if of.method in DROPOUTS and spec.model != "mlp":
+        expected = f"model='mlp' with method={of.method!r}"
+        raise _rejection(expected, "Choose another method.", model=spec.model)
+    if of.reading == "as_printed":
         _check_as_printed(spec)
 
 
 def _check_as_printed(spec):
-    if spec.method != "dpvd" or spec.calibrated_by is None:
-        raise ValueError(
-            "Expected method='dpvd' and calibrated_by='ac' or 'zcdp' for Algorithm 1 as "
-            f"printed, got method={spec.method!r} and calibrated_by={spec.calibrated_by!r}."
+    of = spec.variational
+    if of.method != "dpvd" or of.calibrated_by is None:
+        raise _rejection(
+            "method='dpvd' and calibrated_by='ac' or 'zcdp' for Algorithm 1 as printed",
+            method=of.method,
+            calibrated_by=of.calibrated_by,
         )
     ours = {
         "learning_rate_schedule": "power",
@@ -169,27 +161,31 @@ def _check_as_printed(spec):
         "clipping": "per_layer",
         "max_alpha": None,
     }
-    other = {name: getattr(spec, name) for name in ours if getattr(spec, name) != ours[name]}
+    other = {n: spec.settings[n] for n, value in ours.items() if spec.settings[n] != value}
     if other:
         raise ValueError(f"Expected {ours} for Algorithm 1 as printed, got {other}.")
 
 
 def check_imported(spec):
-    if spec.head == "imported" and (spec.norm, spec.feature_scaling) != ("none", "none"):
-        raise ValueError(
-            "Expected norm and feature_scaling to be none with head=imported, got "
-            f"{spec.norm!r} and {spec.feature_scaling!r}: that layer was trained on the "
-            "features as they are."
+    scaling = spec.finetuning.feature_scaling
+    if spec.finetuning.head == "imported" and (spec.norm, scaling) != ("none", "none"):
+        raise _rejection(
+            "norm and feature_scaling to be none with head=imported, whose last layer was trained "
+            "on the features as they are",
+            norm=spec.norm,
+            feature_scaling=scaling,
         )
-    if spec.feature_scaling == "public" and spec.public_dataset == "split":
-        raise ValueError(
-            "Expected a public data set, or synthetic images, with feature_scaling=public, got "
-            "public_dataset='split'. Name one that is not private."
+    if scaling == "public" and spec.public_dataset == "split":
+        raise _rejection(
+            "a public data set, or synthetic images, with feature_scaling=public",
+            "Name one that is not private.",
+            public_dataset=spec.public_dataset,
         )
 
 
 def check_solved(spec):
     """Raises ValueError for settings that a head which one release gives has no use for."""
+    settings = spec.settings
     for name, expected, remedy in (
         ("norm", ("none",), "Features are whitened with public ones."),
         ("trainable", (None, "head"), "Nothing is trained."),
@@ -198,17 +194,16 @@ def check_solved(spec):
         ("views", ("moved",), "Nothing is trained."),
         ("unit", (None, "person"), "Protect persons: set most_per_person."),
     ):
-        value = getattr(spec, name)
-        if value not in expected:
+        if settings[name] not in expected:
             raise ValueError(
                 f"Expected {name} to be {' or '.join(map(repr, expected))} with "
-                f"head='least_squares', got {value!r}. {remedy}"
+                f"head='least_squares', got {settings[name]!r}. {remedy}"
             )
     if spec.public_dataset.startswith("synthetic"):
-        raise ValueError(
-            "Expected a public data set with head='least_squares', got public_dataset="
-            f"{spec.public_dataset!r}. Its features whiten the private ones: name a set of such "
-            "public images."
+        raise _rejection(
+            "a public data set with head='least_squares'",
+            "Its features whiten the private ones: name a set of such public images.",
+            public_dataset=spec.public_dataset,
         )
 
 
@@ -228,7 +223,7 @@ def check_persons(spec):
         )
     if feature is None:
         return
-    if spec.trainable is None or spec.dataset in known_names():
+    if not spec.finetuning.is_imported or spec.dataset in known_names():
         raise ValueError(
             f"Expected a folder of images or a CSV file with person_feature, got {spec.dataset!r}, "
             "which does not contain the person of each image."

@@ -75,43 +75,88 @@ def option(default=dataclasses.MISSING, help="", *, check=None, at_least=None, *
     return dataclasses.field(default=default, metadata={_KEY: value})
 
 
+class Spec:
+    """What one run is, as plain values: the base of frozen dataclasses whose fields are options.
+
+    A field without an option is a part, a spec itself. Flags and records know nothing of parts:
+    for them the settings are flat.
+    """
+
+    def __post_init__(self):
+        for field in _own_options(self):
+            _check(field, getattr(self, field.name))
+        for field in _own_options(self):
+            rivals = (field.metadata[_KEY].instead_of, field.name)
+            present = [name for name in rivals if name and getattr(self, name) is not None]
+            if rivals[0] and len(present) != 1:
+                raise ValueError(
+                    f"Expected exactly one of {' and '.join(rivals)}, got "
+                    f"{' and '.join(present) or 'neither'}."
+                )
+
+    @classmethod
+    def of(cls, **settings):
+        """Returns a spec of flat settings; those of a part go into the part."""
+        for part in _parts(cls):
+            names = [name for name in options(part.type) if name in settings]
+            settings[part.name] = part.type.of(**{name: settings.pop(name) for name in names})
+        return cls(**settings)
+
+    @property
+    def settings(self):
+        """All settings, a flat dict, as records have them."""
+        found = {}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            found |= {field.name: value} if _KEY in field.metadata else value.settings
+        return found
+
+    def replaced(self, **changes):
+        """Returns a spec in which some settings differ."""
+        return self.of(**{**self.settings, **changes})
+
+
+def _own_options(spec):
+    return [field for field in dataclasses.fields(spec) if _KEY in field.metadata]
+
+
+def _parts(spec):
+    return [field for field in dataclasses.fields(spec) if _KEY not in field.metadata]
+
+
+def _all_fields(spec):
+    """The fields of a spec, or of its class, and those of its parts in the place of these."""
+    for field in dataclasses.fields(spec):
+        yield from [field] if _KEY in field.metadata else _all_fields(field.type)
+
+
 def options(spec):
-    """Returns a dict from the name of each field of a spec, or of its class, to its `Option`."""
-    return {field.name: field.metadata[_KEY] for field in dataclasses.fields(spec)}
+    """Returns a dict from the name of each setting of a spec, or of its class, to its `Option`."""
+    return {field.name: field.metadata[_KEY] for field in _all_fields(spec)}
+
+
+def defaults_of(spec):
+    """Returns a dict from the name of each setting to its default, or `dataclasses.MISSING`."""
+    return {field.name: field.default for field in _all_fields(spec)}
 
 
 def type_of(spec, name):
-    """Returns the pair (first type of a field that is not None, whether it may be None)."""
-    (annotation,) = [field.type for field in dataclasses.fields(spec) if field.name == name]
-    union = typing.get_args(annotation) if isinstance(annotation, types.UnionType) else ()
-    kinds = [kind for kind in union if kind is not types.NoneType] or [annotation]
+    """Returns the pair (first type of a setting that is not None, whether it may be None)."""
+    return _type(next(field for field in _all_fields(spec) if field.name == name))
+
+
+def _type(field):
+    union = typing.get_args(field.type) if isinstance(field.type, types.UnionType) else ()
+    kinds = [kind for kind in union if kind is not types.NoneType] or [field.type]
     return kinds[0], types.NoneType in union
 
 
-def defaults_of(spec_class):
-    """Returns a dict from the name of each field to its default, or `dataclasses.MISSING`."""
-    return {field.name: field.default for field in dataclasses.fields(spec_class)}
-
-
-def check_fields(spec):
-    """Raises ValueError for a field of a spec that its option does not allow."""
-    for name, its_option in options(spec).items():
-        value = getattr(spec, name)
-        if (value is None and type_of(spec, name)[1]) or value in its_option.words:
-            continue
-        if its_option.choices is not None:
-            arguments.choice(name, value, its_option.choices)
-        if its_option.check is not None:
-            its_option.check(name, value)
-    for name, its_option in options(spec).items():
-        if its_option.instead_of is not None:
-            _check_exactly_one(spec, its_option.instead_of, name)
-
-
-def _check_exactly_one(spec, first, second):
-    present = [name for name in (first, second) if getattr(spec, name) is not None]
-    if len(present) != 1:
-        raise ValueError(
-            f"Expected exactly one of {first} and {second}, got "
-            f"{' and '.join(present) or 'neither'}."
-        )
+def _check(field, value):
+    """Raises ValueError for a value that the option of a field does not allow."""
+    its_option = field.metadata[_KEY]
+    if (value is None and _type(field)[1]) or value in its_option.words:
+        return
+    if its_option.choices is not None:
+        arguments.choice(field.name, value, its_option.choices)
+    if its_option.check is not None:
+        its_option.check(field.name, value)

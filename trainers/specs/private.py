@@ -9,7 +9,6 @@ from tfdpnorm import arguments
 from tfdpnorm.choices import (
     ACCOUNTANTS,
     AUTO,
-    BATCH_NORMS,
     CLIP_GROUPINGS,
     ENGINES,
     GENERATORS,
@@ -19,19 +18,12 @@ from tfdpnorm.choices import (
     UNITS,
 )
 from trainers.specs import checks
-from trainers.specs.options import Condition, option, when
-from trainers.specs.training import IS_TRAINED, SOLVED, TrainingSpec
+from trainers.specs.options import Condition, option, options, when
+from trainers.specs.parts import IS_TRAINED, SOLVED, FineTuning, Variational
+from trainers.specs.training import TrainingSpec
 
 PLATEAUS = ("none", "private", "public", "test")
 VIEWS = ("moved", "random")
-# Methods of Ermis & Cemgil (2017), Table 1.
-VARIATIONAL_METHODS = ("dpvd", "svi", "dpsgd", "dropout", "gaussian_dropout", "none")
-# Of these, those with noise that multiplies the inputs of each layer, by the kind of the noise.
-DROPOUTS = {"dropout": "binary", "gaussian_dropout": "gaussian"}
-# Of their method "dpvd": with a guarantee, or Algorithm 1 to the letter, without any.
-READINGS = ("sound", "as_printed")
-# Their accountants. Not all that they claim holds (`trainers.ermis.comparison`).
-CLAIMING_ACCOUNTANTS = ("ac", "zcdp")
 # What the statement says on the word of the data holder.
 DECLARED = (
     "responsible",
@@ -51,21 +43,8 @@ STATISTICS_AND_ROWS = (
     "pull_back_weight",
     "pull_back",
 )
-VARIATIONAL = ("clipping", "prior_stddev", "kl_weight", "max_alpha", "dropout_rate")
-IMPORTED = (
-    "trainable",
-    "batch_norm",
-    "image_size",
-    "pixel_mean",
-    "pixel_scale",
-    "feature_views",
-    "feature_scaling",
-    "head",
-    "directions",
-    "person_feature",
-    "most_per_person",
-    "unit",
-)
+VARIATIONAL = ("clipping", *options(Variational))
+IMPORTED = (*options(FineTuning), "person_feature", "most_per_person", "unit")
 
 
 def has_public_statistics(settings):
@@ -73,15 +52,11 @@ def has_public_statistics(settings):
     return "public_batch" in (settings["norm"], in_layers)
 
 
-def _is_solved(settings):
-    return settings.get("head") == SOLVED
-
-
 def _has_public_rows(settings):
     # Rows that are split off are missing from everybody's training set.
     is_split = settings.get("public_dataset") == "split"
-    has_scaled_features = settings.get("feature_scaling") == "public" or _is_solved(settings)
-    return has_public_statistics(settings) or is_split or has_scaled_features
+    scales_features = settings.get("feature_scaling") == "public" or settings.get("head") == SOLVED
+    return has_public_statistics(settings) or is_split or scales_features
 
 
 def _has_public_set(settings):
@@ -97,11 +72,6 @@ _HAS_PUBLIC_SET = Condition(HAS_PUBLIC_ROWS.needs, _has_public_set)
 _HAS_PRETRAINING = Condition(
     "--pretraining_dataset", lambda settings: settings["pretraining_dataset"] is not None
 )
-_TRAINS_IMPORTED_LAYERS = Condition(
-    "--trainable=last:N or --trainable=all",
-    lambda settings: settings.get("trainable") not in (None, "head"),
-)
-_HAS_FROZEN_FEATURES = when("trainable", "head")
 _HALVES = when("plateau", "private", "public", "test")
 
 IS_PUBLIC_BATCH_SIZE = functools.partial(
@@ -115,8 +85,7 @@ IS_PUBLIC_BATCH_SIZE = functools.partial(
 class PrivateSpec(TrainingSpec):
     """A cell that is trained by DP-SGD, or by the same program without noise and clipping.
 
-    With `trainable` it is an imported model that is trained further. With `method` and `reading` it
-    is one of the methods of Ermis & Cemgil (2017).
+    It may train an imported model further (`finetuning`), or be a method of Ermis & Cemgil (2017).
     """
 
     kind: ClassVar[str] = "private"
@@ -144,6 +113,12 @@ class PrivateSpec(TrainingSpec):
     )
     pretraining_epochs: int = option(
         40, "Passes over the public set.", at_least=1, only_if=_HAS_PRETRAINING
+    )
+
+    image_size: int | None = option(
+        None,
+        "Height and width, in pixels, to which images are resized; default: their own.",
+        at_least=1,
     )
 
     # --- whose statistics normalise, and what is learnt through them ---
@@ -326,108 +301,8 @@ class PrivateSpec(TrainingSpec):
         measured=False,
     )
 
-    # --- methods of Ermis & Cemgil (2017) ---
-    method: str = option(
-        "dpsgd",
-        "dpvd: variational dropout; svi: the same without dropout, a point estimate under a normal "
-        "prior; dpsgd: Abadi et al. (2016); dropout and gaussian_dropout: the same with noise that "
-        "multiplies the inputs of each layer; none: without privacy.",
-        choices=VARIATIONAL_METHODS,
-        flag=False,
-    )
-    reading: str = option(
-        "sound",
-        "Of dpvd: sound, with the guarantee of DP-SGD, or as_printed, Algorithm 1 to the letter, "
-        "with NO GUARANTEE.",
-        choices=READINGS,
-        flag=False,
-    )
-    calibrated_by: str | None = option(
-        None,
-        "The paper's accountant (ac or zcdp) whose claim the noise is calibrated to, instead of "
-        "an accountant that is valid.",
-        choices=CLAIMING_ACCOUNTANTS,
-        flag=False,
-    )
-    prior_stddev: float | None = option(
-        None,
-        "Of svi: standard deviation of the normal prior; default: a flat one.",
-        check=arguments.positive,
-        only_if=when("method", "svi"),
-    )
-    kl_weight: float = option(
-        0.0,
-        "Of dpvd: factor on the divergence from the log-uniform prior, which is divided by N.",
-        check=arguments.nonnegative,
-        only_if=when("method", "dpvd"),
-    )
-
-    max_alpha: float | None = option(
-        None,
-        "Of dpvd: bound on alpha = zeta^2 / phi^2 of each weight, 1 for that of Kingma et al. "
-        "(2015); default: no bound.",
-        check=arguments.positive,
-        only_if=when("method", "dpvd"),
-    )
-    dropout_rate: float = option(
-        0.2,
-        "Of dropout and gaussian_dropout: p. The noise has the variance alpha = p / (1 - p).",
-        check=arguments.open_unit,
-        only_if=when("method", *DROPOUTS),
-    )
-
-    # --- an imported model, trained further: `model` is its file ---
-    trainable: str | None = option(
-        None,
-        "Trained layers: head, the new last layer and its normalisation, on features that are "
-        "computed once; last:N, the last N layers that have weights, the head's included; all.",
-        check=checks.check_trainable,
-    )
-    batch_norm: str = option(
-        "frozen",
-        "Replacement of the batch normalisation in trained layers.",
-        choices=BATCH_NORMS,
-        only_if=_TRAINS_IMPORTED_LAYERS,
-    )
-    image_size: int | None = option(
-        None,
-        "Height and width, in pixels, to which images are resized; default: their own.",
-        at_least=1,
-    )
-    pixel_mean: float = option(
-        0.0, "Subtracted from pixel values of 0 to 255.", check=arguments.finite
-    )
-    pixel_scale: float = option(
-        255.0, "Divisor of the pixel values after the mean is subtracted.", check=arguments.positive
-    )
-    feature_views: int = option(
-        1,
-        "Views whose features are averaged: 1, or 2 with the mirror image.",
-        choices=(1, 2),
-        only_if=_HAS_FROZEN_FEATURES,
-    )
-    feature_scaling: str = option(
-        "none",
-        "public: features are centred by the mean of public images' features and divided by the "
-        "root mean square of the centred features, constants computed from --public_dataset.",
-        choices=("none", "public"),
-        only_if=_HAS_FROZEN_FEATURES,
-    )
-    head: str = option(
-        "new",
-        "new: a last layer initialised with zeros; imported: initialised with that of the "
-        "imported model, which has as many classes; least_squares: solved for by one noisy "
-        "release of products of features, without training.",
-        choices=("new", "imported", SOLVED),
-    )
-    directions: int | None = option(
-        None,
-        "Principal directions of the features of --public_batch_size public images onto which "
-        "features are projected, each divided by its standard deviation there; default: as many "
-        "as are worth their noise, up to 500.",
-        at_least=1,
-        only_if=Condition("--head=least_squares", _is_solved),
-    )
+    variational: Variational = Variational()
+    finetuning: FineTuning = FineTuning()
 
     # --- images of which several are one person's ---
     person_feature: str | None = option(
@@ -456,37 +331,22 @@ class PrivateSpec(TrainingSpec):
         checks.check_views(self)
         checks.check_plateau(self)
         checks.check_method(self)
-        if self.trainable is None:
-            checks.check_model(self.model)
-        else:
+        if self.finetuning.is_imported:
             checks.check_imported(self)
-        if self.solves_head:
+        else:
+            checks.check_model(self.model)
+        if self.finetuning.is_solved:
             checks.check_solved(self)
         checks.check_persons(self)
 
     @property
-    def solves_head(self):
-        """Whether the last layer is solved for by one release, and nothing is trained."""
-        return _is_solved(vars(self))
-
-    @property
-    def drawn_per_person(self):
-        """Most images of a drawn person in an update; None where images are drawn."""
-        return None if self.unit == "row" else self.most_per_person
-
-    @property
-    def stated_per_person(self):
-        """For a person of how many images an epsilon is stated, too; None for no such one."""
-        return self.most_per_person if self.unit == "row" else None
-
-    @property
     def needs_public_rows(self):
         """Whether there is public-batch normalisation, or public features that whiten others."""
-        return has_public_statistics(vars(self)) or self.solves_head
+        return has_public_statistics(self.settings) or self.finetuning.is_solved
 
     @property
     def datasets(self):
-        public = self.public_dataset if _has_public_rows(vars(self)) else "split"
+        public = self.public_dataset if _has_public_rows(self.settings) else "split"
         is_real = public != "split" and not public.startswith("synthetic")
         others = (self.pretraining_dataset, self.plateau_dataset, public if is_real else None)
         return (self.dataset, *filter(None, others))
@@ -495,11 +355,6 @@ class PrivateSpec(TrainingSpec):
     def is_unclipped(self):
         """Whether this is the baseline without privacy (epsilon infinite)."""
         return self.epsilon is not None and math.isinf(self.epsilon)
-
-    @property
-    def is_pretrained(self):
-        """Whether a part of the network is trained on a public set first, and then frozen."""
-        return self.pretraining_dataset is not None
 
     @property
     def examples_per_update(self):

@@ -6,7 +6,7 @@ from typing import ClassVar
 from tfdpnorm import arguments
 from tfdpnorm.choices import SEARCH_DISTRIBUTIONS
 from trainers.cells import column_of_privacy, in_precision
-from trainers.specs.options import check_fields, option, options, when
+from trainers.specs.options import Spec, option, options, when
 from trainers.specs.training import TrainingSpec
 
 # Who chooses the settings of trials, by the kind of the run: the first by default.
@@ -14,7 +14,7 @@ _TUNERS = {"private": ("private_random", "bayesian"), "non_private": ("random", 
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SearchSpec:
+class SearchSpec(Spec):
     """A search for settings of a run: the run with the settings that are not searched, and how.
 
     The epsilon of a private run is the budget of all trials together.
@@ -57,7 +57,7 @@ class SearchSpec:
     )
 
     def __post_init__(self):
-        check_fields(self)
+        super().__post_init__()
         if self.run.kind == "private":
             _check_searched(self.run)
         arguments.choice(f"tuner of a {self.run.kind} run", self.tuner, _TUNERS[self.run.kind])
@@ -71,8 +71,8 @@ class SearchSpec:
     @property
     def settings(self):
         """All settings, of the run and of the search, a flat dict, as records have them."""
-        own = {name: getattr(self, name) for name in options(self) if name != "run"}
-        return {**self.run.settings, **own}
+        own = super().settings
+        return {**own.pop("run").settings, **own}
 
     def replaced(self, **changes):
         """Returns a spec in which some fields differ, of the search or of its run."""
@@ -81,12 +81,12 @@ class SearchSpec:
 
 
 def _check_searched(run):
-    if run.calibrated_by is not None or run.reading != "sound":
+    if run.variational.calibrated_by is not None or run.variational.reading != "sound":
         raise ValueError(
             "Expected a cell that is trained with a valid epsilon, or without privacy, got "
             f"{run.cell} of {run.experiment}."
         )
-    if run.solves_head:
+    if run.finetuning.is_solved:
         raise ValueError(
             "head='least_squares' is not supported in a search: none of its settings is worth a "
             "second release. Use the defaults."

@@ -6,7 +6,8 @@ from typing import ClassVar
 from tfdpnorm import arguments
 from tfdpnorm.choices import MODELS, NORMS
 from trainers.specs.checks import check_model, check_validation, check_vocabulary
-from trainers.specs.options import Condition, check_fields, option, when
+from trainers.specs.options import option, when
+from trainers.specs.parts import IS_TRAINED, RunSpec
 
 # "nadam" is that of PyTorch; records up to November 2026 have Keras' own.
 OPTIMIZERS = ("sgd", "adam", "nadam", "keras_nadam", "adamw", "rmsprop", "adagrad")
@@ -17,15 +18,10 @@ CACHE_DIR = "outputs/pretrained"
 # Options that are for texts alone, which programs without texts leave out.
 TEXTS = ("vocabulary", "vocabulary_size", "vocabulary_file", "sequence_length")
 _POWER = when("learning_rate_schedule", "power")
-SOLVED = "least_squares"  # a head that one release gives, and no training
-IS_TRAINED = Condition(
-    "a head that is trained (not --head=least_squares)",
-    lambda settings: settings.get("head") != SOLVED,
-)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainingSpec:
+class TrainingSpec(RunSpec):
     """Common settings of all trainings: a cell of a table, data, a network and an optimizer."""
 
     kind: ClassVar[str]
@@ -113,7 +109,7 @@ class TrainingSpec:
     momentum: float = option(0.9, "Momentum of sgd.", only_if=when("optimizer", "sgd"))
 
     def __post_init__(self):
-        check_fields(self)
+        super().__post_init__()
         check_vocabulary(self)
 
     @property
@@ -127,18 +123,9 @@ class TrainingSpec:
         return self
 
     @property
-    def settings(self):
-        """All settings, a flat dict, as records have them."""
-        return dataclasses.asdict(self)
-
-    @property
     def datasets(self):
         """Names, or paths, of the data sets that the run reads, a tuple."""
         return (self.dataset,)
-
-    def replaced(self, **changes):
-        """Returns a spec in which some fields differ."""
-        return dataclasses.replace(self, **changes)
 
     def updates(self, num_examples):
         """The number of updates T on `num_examples` examples."""

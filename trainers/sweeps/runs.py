@@ -6,7 +6,7 @@ import pathlib
 import statistics
 
 from tfdpnorm import arguments, models
-from trainers.data.catalogue import image_shape, known_names, official_size
+from trainers.data.catalogue import SOURCES, official_size
 from trainers.records.store import file_name
 from trainers.runs.settings import differences
 
@@ -67,9 +67,9 @@ def listing(runs, records, workers=1, kept=()):
     width = max(map(len, cells))
     lines, left = [], [spec for spec in runs if not is_done(spec, records)]
     for cell, specs in cells.items():
-        todo = [spec.seed for spec in specs if spec in left]
-        done = [spec.seed for spec in specs if spec not in left]
-        line = f"  {cell:<{width}}  seeds done: {_list(done)}; left: {_list(todo)}"
+        todo = ", ".join(f"{spec.seed}" for spec in specs if spec in left)
+        done = ", ".join(f"{spec.seed}" for spec in specs if spec not in left)
+        line = f"  {cell:<{width}}  seeds done: {done or 'none'}; left: {todo or 'none'}"
         if todo:
             line += f"; each: {duration(estimate(specs[0], records, kept))}"
         others = sum(
@@ -102,11 +102,9 @@ def estimate(spec, records, kept=()):
     Where each row gets its own backward pass through the whole batch, as in Algorithm 1, runs
     without that tell nothing. `kept` records are asked where none of the table's tells.
     """
-    seconds = _estimate(spec, records)
-    return _estimate(spec, kept) if seconds is None else seconds
-
-
-def _estimate(spec, records):
+    if kept:
+        seconds = estimate(spec, records)
+        return estimate(spec, kept) if seconds is None else seconds
     records = [
         r
         for r in records
@@ -161,7 +159,7 @@ def _scale(spec):
         work, examples = _work(record), record["num_examples"]
         if not work or not examples:
             return 1.0
-        views = getattr(spec.run, "augmentation_multiplicity", 1)
+        views = spec.run.augmentation_multiplicity
         their_views = record["flags"].get("augmentation_multiplicity", 1)
         batch = spec.run.examples_per_update
         updates = spec.run.updates(_examples(spec.run, record))
@@ -179,7 +177,7 @@ def _examples(run, record):
     """N of a run, by another one's record: the same on the same data set."""
     flags = record["flags"]
     same = flags.get("dataset") == run.dataset and flags.get("max_examples") == run.max_examples
-    if same or run.dataset not in known_names():
+    if same or run.dataset not in SOURCES:
         return record["num_examples"]
     return min(official_size(run.dataset, "train"), run.max_examples or math.inf)
 
@@ -191,8 +189,8 @@ def _pixels(settings):
     shape = None
     if settings.get("image_size"):
         shape = 2 * (settings["image_size"],)
-    elif settings.get("dataset") in known_names():
-        shape = image_shape(settings["dataset"])
+    elif settings.get("dataset") in SOURCES:
+        shape = SOURCES[settings["dataset"]].shape
     return shape and shape[0] * shape[1]
 
 
@@ -216,7 +214,3 @@ def _whole_seconds(record):
     # Its seconds are those since it was last resumed; its speed holds for all of it.
     work, speed = _work(record), record["examples_per_second"]
     return work / speed if work and speed else None
-
-
-def _list(seeds):
-    return ", ".join(map(str, seeds)) or "none"

@@ -47,16 +47,11 @@ def sweep(
 
     Args:
         specs: The cells of a table, which may be trained for several experiments.
-        run_cell: See `Job`.
         patterns: Which cells, see `select`.
-        workers: How many runs are trained at once.
-        output_dir: Folder of the records.
-        runs_dir: Folder of the folders of runs that are not done.
-        models_dir: Folder for the trained models and their privacy statements; None keeps none.
+        workers: How many runs are trained at once, each as in `Job`.
         kept_dir: Folder of further records, by which times are judged where those of `output_dir`
             do not tell; None for none.
         when_done: A line that is shown when no run is left.
-        make_pool: Function from a number of workers to what has `ProcessPool`'s methods.
 
     Returns:
         Exit code: 0; 1 if a run failed; 130 or 143 if stopped by Ctrl-C or SIGTERM.
@@ -77,8 +72,8 @@ def sweep(
     files.make_folder(runs_dir, "runs_dir")
     if models_dir is not None:
         files.make_folder(models_dir, "models_dir")
-    job = Job(run_cell, data_dir, output_dir, runs_dir, models_dir)
-    state = _Sweep(runs, records, kept, Workers(job, workers, make_pool, show), workers, show)
+    workers_at_work = Workers(Job(run_cell, data_dir, output_dir, runs_dir, models_dir), make_pool)
+    state = _Sweep(runs, records, kept, workers_at_work, workers, show)
     try:
         with _sigterm_raises():
             state.train_all()
@@ -88,13 +83,15 @@ def sweep(
             "command resumes them."
         )
         return 143 if isinstance(stop, _TerminatedError) else 130
+    finally:
+        workers_at_work.stop()
     if state.failed:
         lines = [f"  {run_name(spec)}: {reason}" for spec, reason in state.failed]
         show("\n".join([f"Failed: {len(lines)} of {len(runs)} runs.", *lines]))
         return 1
-    if state.locked:
+    if state.again:
         show(
-            f"Still being trained by another process: {', '.join(map(run_name, state.locked))}. "
+            f"Still being trained by another process: {', '.join(map(run_name, state.again))}. "
             "Run the same command again to check."
         )
     elif when_done is not None:
@@ -107,7 +104,7 @@ class _Sweep:
 
     def __init__(self, runs, records, kept, workers, count, show):
         self.failed = []  # pairs (spec, reason)
-        self.locked = []  # specs that another process was training
+        self.again = []  # specs that another process was training, or whose worker died
         self._total = len(runs)
         self._left = [spec for spec in runs if not is_done(spec, records)]
         self._records, self._kept = list(records), kept
@@ -118,45 +115,43 @@ class _Sweep:
         return f"{self._total - len(self._left)} of {self._total} done"
 
     def train_all(self):
-        """Trains what is left; what is locked is looked at twice."""
-        try:
-            self._train(list(self._left))
-            if self.locked:
-                retried, self.locked = self.locked, []
-                self._show(f"Looking again at {', '.join(map(run_name, retried))}.")
-                self._train(retried)
-        finally:
-            self._workers.stop()
+        """Trains what is left; what is locked, or died, once more, one run at a time.
 
-    def _train(self, specs):
-        for spec, outcome in self._workers.outcomes(specs):
+        That one has all the memory then.
+        """
+        self._train(list(self._left), self._count)
+        if self.again:
+            retried, self.again = self.again, []
+            self._show(f"Looking again at {', '.join(map(run_name, retried))}.")
+            self._train(retried, 1, dies_again=True)
+
+    def _train(self, specs, count, dies_again=False):
+        for spec, outcome in self._workers.outcomes(specs, count):
+            if outcome.kind == "died" and dies_again:
+                outcome = outcome._replace(kind="failed")
             self._show(f"{run_name(spec)}: {self._take(spec, outcome)}")
 
     def _take(self, spec, outcome):
         """Notes how a run ended, and returns it in words."""
-        if outcome.kind == "locked":
-            self.locked.append(spec)
-            return "another process is training it; skipped for now"
+        if outcome.kind in ("locked", "died"):
+            self.again.append(spec)
+            return f"{outcome.reason}; skipped for now"
         if outcome.kind == "failed":
             self.failed.append((spec, outcome.reason))
             return f"failed: {outcome.reason}"
         self._left.remove(spec)
         said = "finished by another process"
         if outcome.record is not None:
-            self._records.append(outcome.record)
-            said = _result(outcome.record)
+            self._records.append(record := outcome.record)
+            holds = record["guarantee_holds"]
+            spent = f"epsilon {ceil_text(record['epsilon'])}" if holds else "NO GUARANTEE"
+            accuracy = f"test accuracy {record['test_accuracy']:.2f} %"
+            said = f"{accuracy}, {spent}, {record['seconds']:.0f} s"
         failed = [spec for spec, _ in self.failed]
         todo = [spec for spec in self._left if spec not in failed]
         elapsed = self._workers.elapsed()
         seconds = time_left(todo, self._records, self._count, elapsed, self._kept)
         return f"{said}; {self.progress()}, time left: {duration(seconds)}"
-
-
-def _result(record):
-    spent = "NO GUARANTEE"
-    if record["guarantee_holds"]:
-        spent = f"epsilon {ceil_text(record['epsilon'])}"
-    return f"test accuracy {record['test_accuracy']:.2f} %, {spent}, {record['seconds']:.0f} s"
 
 
 class _TerminatedError(BaseException):

@@ -17,13 +17,9 @@ from trainers.sweeps.runs import is_done, run_folder, run_name
 class Job(NamedTuple):
     """Shared settings of the runs of a sweep.
 
-    Attributes:
-        run_cell: Function (spec, data_dir=, output_dir=, echo=, run_dir=, resume=) that trains a
-            cell, writes its record and returns a result with a `record`; importable by name. It
-            rejects a `run_dir` that holds another run.
-        runs_dir: Folder of the folders of runs.
-        models_dir: Folder for the trained models, None keeps none. Then `run_cell` takes
-            model_file= as well.
+    `run_cell` is a function (spec, data_dir=, output_dir=, echo=, run_dir=, resume=), importable by
+    name, that trains a cell, writes its record and returns a result with a `record`. It rejects a
+    `run_dir` that holds another run. With a `models_dir` it takes model_file= as well.
     """
 
     run_cell: Callable
@@ -34,9 +30,9 @@ class Job(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How a run ended: "done", "done elsewhere", "locked" or "failed".
+    """How a run ended: "done", "done elsewhere", "locked", "died" or "failed".
 
-    It has the record of one that is done here, or the reason why it failed, in a line.
+    It has the record of one that is done here, or the reason why it is not done, in a line.
     """
 
     kind: str
@@ -58,7 +54,7 @@ def train(spec, job):
             try:
                 is_locked = files.lock(lock.fileno())
             except BlockingIOError:
-                return Outcome("locked")
+                return Outcome("locked", reason="another process is training it")
             if not is_locked:  # two processes could train the run, and spend its privacy twice
                 raise OSError(
                     f"Expected runs_dir on a file system with locks, got {job.runs_dir}: it has "

@@ -6,7 +6,7 @@ from tensorflow import keras
 
 from tests.each import each
 from tfdpnorm import models
-from trainers.analysis import block_activations, residual_additions
+from trainers.analysis.activations import block_activations, residual_additions
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["plain", "scale_norm"])
@@ -17,11 +17,6 @@ def model(request):
 
 def images(rows=5):
     return np.random.default_rng(0).normal(size=(rows, 16, 16, 3)).astype(np.float32)
-
-
-def test_the_blocks_of_a_network(model):
-    suffix = "scale_norm" if "residual1_scale_norm" in {x.name for x in model.layers} else "add"
-    assert [x.name for x in residual_additions(model)] == [f"residual{i}_{suffix}" for i in (1, 2)]
 
 
 @each("batch_size", [1, 2, 100])
@@ -38,13 +33,6 @@ def test_moments_and_counts(model, batch_size):
         assert moments.counts.sum() == values.size
         expected, _ = np.histogram(np.clip(values.astype(float), -1, 1), np.linspace(-1, 1, 12))
         assert np.abs(moments.counts - expected).sum() <= 1e-4 * values.size
-
-
-def test_scale_norm_brings_back_mean_0_and_deviation_1(model):
-    x = images(20)
-    output = block_activations(model, residual_additions(model)[1], x).output
-    normalised = abs(output.mean) < 1e-3 and abs(output.stddev - 1) < 0.01
-    assert normalised == residual_additions(model)[1].name.endswith("scale_norm")
 
 
 def test_a_model_of_two_inputs_in_a_dict():

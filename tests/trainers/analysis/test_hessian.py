@@ -6,10 +6,8 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tests.each import each
-from tfdpnorm import models
-from tfdpnorm.layers import PublicBatchNormalization, ScaleNorm, WeightStandardizedConv2D
-from tfdpnorm.models.mish import mish
-from trainers.analysis import Hessian
+from tfdpnorm.layers import PublicBatchNormalization, ScaleNorm
+from trainers.analysis.hessian import Hessian
 
 
 def small_model(*layers, dtype="float64"):
@@ -83,26 +81,6 @@ def test_normalisation_layers(layer):
     assert_equals_the_dense_one(small_model(layer(dtype="float64")), *rows())
 
 
-def test_weight_standardisation():
-    keras.utils.set_random_seed(2)
-    inputs = keras.Input((3, 3, 2), dtype="float64")
-    x = WeightStandardizedConv2D(2, 2, dtype="float64", activation="tanh")(inputs)
-    model = keras.Model(inputs, keras.layers.GlobalAveragePooling2D(dtype="float64")(x))
-    x = np.random.default_rng(0).normal(size=(4, 3, 3, 2))
-    assert_equals_the_dense_one(model, x, np.array([0, 1, 1, 0]))
-
-
-def test_the_fused_layer_normalisation_of_float32():
-    """Another kernel, with second derivatives of its own."""
-    model, (x, y) = small_model(keras.layers.LayerNormalization(dtype="float64")), rows()
-    expected = Hessian(model, x, y, cross_entropy)
-    narrow = small_model(keras.layers.LayerNormalization(dtype="float32"), dtype="float32")
-    narrow.set_weights(model.get_weights())
-    found = Hessian(narrow, x.astype(np.float32), y, cross_entropy)
-    for unit in np.eye(found.size):
-        np.testing.assert_allclose(found.product(unit), expected.product(unit), atol=1e-5)
-
-
 def test_layers_run_in_inference_mode():
     layers = [keras.layers.Dropout(0.9, dtype="float64"), PublicBatchNormalization(dtype="float64")]
     model, (x, y) = small_model(*layers), rows()
@@ -121,11 +99,6 @@ def test_some_variables_and_none_that_the_loss_reads():
     found = hessian.product(np.ones(14))
     expected = dense_hessian(model, x, y)[:12, :12].sum(axis=1)
     np.testing.assert_allclose(found, [*expected, 0, 0], atol=1e-8)
-
-
-def test_a_matrix_of_zeros_is_symmetric():
-    unread = tf.Variable([1.0, 2.0], dtype=tf.float64)
-    assert Hessian(small_model(), *rows(), cross_entropy, variables=[unread]).asymmetry() == 0
 
 
 def images_model(*layers):
@@ -147,33 +120,11 @@ def images(rows=4):
     return rng.normal(size=(rows, 6, 6, 2)), rng.integers(0, 3, rows)
 
 
-def test_layers_of_networks():
-    layers = [
-        keras.layers.MaxPooling2D(dtype="float64"),
-        keras.layers.Activation(mish, dtype="float64"),
-        keras.layers.AveragePooling2D(2, dtype="float64"),
-    ]
-    model = images_model(convolution(), *layers)
-    assert_equals_the_dense_one(model, *images())
-    assert Hessian(model, *images(), cross_entropy).asymmetry() < 1e-10
-
-
 def test_a_wrong_second_derivative_shows_in_the_asymmetry():
     """TensorFlow's, of max-pooling over single pixels."""
     pooling = keras.layers.MaxPooling2D(1, dtype="float64")
     model = images_model(convolution(), pooling, convolution())
     assert Hessian(model, *images(), cross_entropy).asymmetry() > 0.1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scale_norm", [False, True])
-def test_a_model_of_the_library(scale_norm):
-    model = models.build("resnet9", norm="group", scale_norm=scale_norm)
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(3, 32, 32, 3)).astype(np.float32), rng.integers(0, 10, 3)
-    hessian = Hessian(model, x, y, cross_entropy, batch_size=2)
-    assert hessian.size == 2_447_946 + 768 * scale_norm
-    assert hessian.asymmetry() < 1e-3
 
 
 def test_bad_input():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainers.data.images import load_labelled, sizes_of, warn_of_trained_on
+from trainers.data.images import load_labelled, sizes_of
 
 
 def write_image(path, size=(4, 5), value=128):
@@ -144,18 +144,3 @@ def test_what_is_ignored_is_said_once(folder, recwarn):
     (folder / "test" / "bird").rmdir()
     load_labelled(str(folder), "test")
     assert not recwarn.list
-
-
-def test_images_that_are_also_trained_on(folder, recwarn):
-    train, test = (load_labelled(str(folder), split) for split in ("train", "test"))
-    with pytest.warns(UserWarning, match="^2 of 2 test images equal training images: test acc"):
-        warn_of_trained_on(test, train)
-    write_image(folder / "test" / "cat" / "0.png", value=7)
-    write_image(folder / "test" / "dog" / "0.png", value=8)
-    recwarn.clear()
-    warn_of_trained_on(load_labelled(str(folder), "test"), train)
-    assert not [w for w in recwarn if "training images" in str(w.message)]
-
-
-def test_known_names_are_known():
-    assert load_labelled("digits", "test").x.shape == (360, 8, 8, 1)

@@ -1,13 +1,10 @@
 """Data sets by name: what is there, what is missing, what is broken."""
 
-import pathlib
 import shutil
-import socket
 
 import numpy as np
 import pytest
 
-from tfdpnorm.data import Examples
 from trainers.data import tfds
 from trainers.data.catalogue import known_names
 from trainers.data.errors import DatasetCorruptError, DatasetNotFoundError
@@ -119,74 +116,6 @@ def test_a_missing_set_without_download(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def no_network(*args, **kwargs):
-    raise socket.gaierror("Name or service not known")
-
-
-@pytest.mark.parametrize("name", sorted(OFFICIAL))
-def test_a_missing_set_without_network(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(socket, "create_connection", no_network)
-    # TFDS retries for minutes.
-    monkeypatch.setattr(tfds, "_prepare", lambda *_: pytest.fail("TFDS was asked"))
-    with pytest.raises(DatasetNotFoundError, match="cannot be reached") as caught:
-        load_examples(name, "train", tmp_path / "a" / "b", download=True)
-    assert "tfds.load(" in str(caught.value) and caught.value.__cause__ is None
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_proxy_is_asked_where_there_is_one(monkeypatch):
-    asked = []
-
-    def connect(address, timeout):
-        asked.append(address)
-        no_network()
-
-    monkeypatch.setattr(socket, "create_connection", connect)
-    monkeypatch.setenv("https_proxy", "http://proxy.example:3128")
-    monkeypatch.delenv("no_proxy", raising=False)
-    monkeypatch.delenv("NO_PROXY", raising=False)
-    with pytest.raises(OSError, match="proxy.example cannot be reached"):
-        tfds._require_reachable("data.example")
-    assert asked == [("proxy.example", 3128)]
-
-
-def half_written(scratch):
-    folder = pathlib.Path(scratch) / "mnist" / "3.0.1.incompleteXYZ"
-    folder.mkdir(parents=True)
-    (folder / "part").write_text("half")
-
-
-@pytest.mark.parametrize("error", [OSError("connection reset"), KeyboardInterrupt(), None])
-def test_a_download_that_breaks_off_leaves_nothing(tmp_path, monkeypatch, error):
-    def prepare(name, scratch):
-        half_written(scratch)
-        if error:
-            raise error
-
-    monkeypatch.setattr(tfds, "_require_reachable", lambda host: None)
-    monkeypatch.setattr(tfds, "_prepare", prepare)
-    expected = KeyboardInterrupt if isinstance(error, KeyboardInterrupt) else DatasetNotFoundError
-    with pytest.raises(expected):
-        load_examples("mnist", "train", tmp_path / "new", download=True)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_download_that_succeeds_is_moved_in_place(tfds_dir, tmp_path, monkeypatch):
-    source = tfds_dir("kmnist")
-
-    def prepare(name, scratch):
-        half_written(scratch)
-        shutil.copytree(source / name, pathlib.Path(scratch) / name)
-
-    monkeypatch.setattr(tfds, "_require_reachable", lambda host: None)
-    monkeypatch.setattr(tfds, "_prepare", prepare)
-    examples = load_examples("kmnist", "train", tmp_path / "new", download=True)
-    assert len(examples) > 0
-    assert [path.name for path in (tmp_path / "new").iterdir()] == ["kmnist"]
-    monkeypatch.setattr(tfds, "_prepare", None)  # Not asked again.
-    load_examples("kmnist", "train", tmp_path / "new", download=True)
-
-
 def test_the_newest_version_is_taken(tmp_path):
     for version in ("3.0.2", "3.0.10", "2.9.9", "4.0.0.incompleteABC"):
         (tmp_path / "mnist" / version).mkdir(parents=True)
@@ -241,11 +170,3 @@ def test_a_damaged_folder(tfds_dir, tmp_path, damage):
         load_examples("kmnist", "train", tmp_path)
     assert str(folder) in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1 and caught.value.__suppress_context__
-
-
-def test_examples_are_checked():
-    with pytest.raises(ValueError, match="shape"):
-        Examples("a", "train", np.zeros((3, 2)), np.zeros(4, np.int32), 2, True)
-    for label in (-1, 2):
-        with pytest.raises(ValueError, match=r"labels in \[0, 2\)"):
-            Examples("a", "train", np.zeros((1, 2)), np.array([label]), 2, True)

@@ -2,8 +2,7 @@
 
 import pytest
 
-from trainers.ermis import accounting, published, readings
-from trainers.ermis.accounting_report import accounting_text, plot_accounting
+from trainers.ermis import accounting, readings
 from trainers.records.fields import ACCOUNTING_FIELDS
 from trainers.records.store import read_records, write_record
 
@@ -27,7 +26,6 @@ def record():
     return accounting.accounting_record(epsilons=(1.0,))
 
 
-@pytest.mark.slow
 def test_the_record(record, tmp_path):
     assert set(record) == set(ACCOUNTING_FIELDS)
     write_record(tmp_path, record, ACCOUNTING_FIELDS)
@@ -47,12 +45,3 @@ def test_the_record(record, tmp_path):
     curve = record["curves"][1]["sigmas"]
     assert curve["pld, add_or_remove_one"] == pytest.approx([4.203], rel=3e-3)
     assert curve["pld, replace_one"] == pytest.approx([8.342], rel=3e-3)
-
-
-def test_the_tables_and_the_plot(record, tmp_path):
-    text = accounting_text(record)
-    assert "| **root over the ratio, half** | 8.28 | 2.59 | 10.08 | 3.21 | 7.9% |" in text
-    assert "| mnist, zcdp | 2.68 | 0.01 | 20,000 | noise 2 C sigma | **1.088** | 0.9953 |" in text
-    for sigma in published.SIGMAS.values():
-        assert f"| {sigma:.2f} |" in text
-    assert plot_accounting(record, tmp_path / "a.png").stat().st_size > 10_000

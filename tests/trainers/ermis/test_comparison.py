@@ -118,22 +118,6 @@ def test_the_noise_that_is_asked_for_is_stated_to_suffice(accountant, adjacency)
     assert noise_stated(accountant, PrivacyBudget(math.inf, DELTA), *DIGITS, adjacency) == 0
 
 
-# The paper's sigma is noise over two clipping norms. By RDP and PLD; replacing by PLD only.
-CALIBRATED = [
-    (MNIST, {10: (0.481, 0.718), 1: (2.668, 5.277), 0.1: (21.77, 43.51)}),
-    (DIGITS, {10: (0.662, 1.116), 1: (4.203, 8.342), 0.1: (34.40, 68.76)}),
-]
-
-
-@pytest.mark.slow_cases("0.1-*", "10-*")
-@pytest.mark.parametrize("lots, row", CALIBRATED)
-@pytest.mark.parametrize("epsilon", [10, 1, 0.1])
-def test_calibrated_sigmas(lots, row, epsilon):
-    for adjacency, sigma in zip(ADJACENCIES, row[epsilon], strict=True):
-        found = noise_stated("pld", PrivacyBudget(epsilon, DELTA), *lots, adjacency) / 2
-        assert found == pytest.approx(sigma, rel=2.5e-3, abs=1e-3)
-
-
 @pytest.mark.parametrize(
     "call, name",
     [

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
-from tfdpnorm.data import match_images
-from tfdpnorm.layers import VariationalDropoutDense
 from tfdpnorm.privacy.accountants import dp_sgd_event, epsilon_of
 from tfdpnorm.privacy.rounding import ceil_text
 from trainers import registry
@@ -16,7 +14,6 @@ from trainers.ermis import cells as ermis
 from trainers.ermis import plots as variational
 from trainers.ermis.readings import NEAREST
 from trainers.report import tables
-from trainers.runs.data import load_experiment_data
 from trainers.runs.optimizers import PowerDecay, make_optimizer
 from trainers.sweeps.runs import is_done
 
@@ -65,23 +62,6 @@ def test_a_claim_has_its_own_noise_and_the_true_epsilon(tmp_path, claimed_by):
     assert (f"epsilon {ceil_text(record['epsilon'])} spent (rdp)" in entry) == bool(claimed_by)
 
 
-@pytest.mark.slow
-def test_sound_dpvd_has_the_noise_of_its_updates(tmp_path):
-    """Each layer clipped by itself, the guarantee that of DP-SGD, the divergence over N."""
-    spec = short("dpvd", 1.0, kl_weight=0.5, clipping="per_layer", l2_norm_clip=2.8)
-    result = registry.run_cell(spec, output_dir=tmp_path, echo=lambda line: None)
-    record, network = result.record, result.model.model
-    assert record["guarantee_holds"] and 0.9 < record["epsilon"] <= 1
-    assert record["epsilon_claimed"] is None and is_done(spec, [record])
-    rate = 0.3 * (1 - 2 / 3)  # that of the third update of three, falling linearly
-    expected = rate * record["noise_multiplier"] * 2.8 / record["expected_batch_size"]
-    for name in ("dense1", "logits"):
-        layer = network.get_layer(name)
-        assert isinstance(layer, VariationalDropoutDense)
-        assert float(layer.noise_stddev) == pytest.approx(expected, rel=1e-5)
-        assert (layer.num_examples, layer.kl_weight) == (1437, 0.5)
-
-
 def test_dpvd_as_printed_guarantees_nothing(tmp_path):
     spec = ermis.spec(
         "digits",
@@ -111,20 +91,6 @@ def test_dpvd_as_printed_guarantees_nothing(tmp_path):
     assert "NO GUARANTEE" in said[0] and "NO GUARANTEE" in said[-2]
     entry = tables.experiment_table([record], [])
     assert "NOT A GUARANTEE" in entry and "spent" not in entry
-
-
-@pytest.mark.parametrize("model", ["mlp", "random_features"])
-def test_digits_are_64_numbers_here(model):
-    data = load_experiment_data(ermis.spec("digits", "dpsgd", 1.0, model=model))
-    assert data.train_x.shape == (1437, 8, 8, 1) and 0.9 < data.train_x.max() <= 1
-
-
-def test_images_of_a_known_set_are_brought_to_a_size():
-    whole = load_experiment_data(ermis.spec("digits", "dpsgd", 1.0))
-    small = load_experiment_data(ermis.spec("digits", "dpsgd", 1.0, image_size=4))
-    for name in ("train_x", "test_x"):
-        expected = match_images(getattr(whole, name), (4, 4, 1))
-        np.testing.assert_array_equal(getattr(small, name), expected)
 
 
 # --- what the paper names beside its table ---

@@ -3,16 +3,11 @@
 import dataclasses
 
 import numpy as np
-import pytest
 
 from tfdpnorm.data import SyntheticRows
 from trainers.davody import cells as davody
 from trainers.runs.data import load_experiment_data
 from trainers.runs.private import PrivateRun
-
-
-def settings(spec, *names):
-    return {k: v for k, v in dataclasses.asdict(spec).items() if k not in names}
 
 
 def test_synthetic_rows_leave_all_private_rows():
@@ -57,9 +52,3 @@ def test_features_of_synthetic_images(monkeypatch, tmp_path):
     load_experiment_data(spec, cache_dir=tmp_path)
     made = SyntheticRows(count=7).rows((28, 28, 1))
     np.testing.assert_array_equal(seen["public_x"], made)
-
-
-@pytest.mark.parametrize("name", ["synthetic:stripes", "synthetic:tokens:2"])
-def test_unknown_kinds_are_rejected(name):
-    with pytest.raises(ValueError, match="public_dataset to be one of"):
-        davody.spec("mnist", "public_batch", 1.0, public_dataset=name)

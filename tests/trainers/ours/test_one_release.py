@@ -10,7 +10,7 @@ from tests.each import each
 from tfdpnorm.privacy.caveats import caveat
 from trainers import registry
 from trainers.data.sources import load_examples
-from trainers.ours import finetune_cells, release_cells
+from trainers.ours import release_cells
 from trainers.runs import data
 from trainers.runs.build import plan_of
 from trainers.runs.dry_run import dry_run
@@ -97,11 +97,6 @@ def test_there_is_nothing_to_search():
     spec = small_spec(accountant="rdp")
     with pytest.raises(ValueError, match="is not supported in a search"):
         search_spec(spec, over="learning_rate=0.1:0.3")
-
-
-def test_imported_layers_are_not_trained():
-    with pytest.raises(ValueError, match="Expected trainable"):
-        finetune_cells.spec("digits", 1.0, model="a", head="least_squares", trainable="last:2")
 
 
 def test_directions_are_as_many_as_are_worth_their_noise(tmp_path):

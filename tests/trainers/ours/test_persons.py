@@ -1,14 +1,11 @@
 """Training per person beside training per row: persons, noise, records and their table."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
 from tfdpnorm.data import Examples
 from tfdpnorm.privacy.profiles import composed_profile, epsilon_at
 from trainers.ours import persons
-from trainers.ours.persons_report import persons_text, plot_persons
 from trainers.ours.persons_runs import (
     CHOSEN,
     DELTA,
@@ -83,34 +80,8 @@ def test_each_way_has_the_epsilon_that_it_says(number, monkeypatch):
     assert record["num_rows"] == 80 or way.unit == "row" and way.most < 10
 
 
-@pytest.fixture
-def made_up():
-    """Records of all ways at two epsilons and two seeds."""
-
-    def record(run):
-        return {
-            "cell": run.cell,
-            "dataset": run.dataset,
-            "persons": run.kind,
-            "way": dataclasses.asdict(run.way),
-            "epsilon_target": run.epsilon,
-            "epsilon_of_person": 55.5 if run.way.is_for_row else run.epsilon,
-            "num_rows": 100,
-            "num_persons": 20 + run.seed,
-            "test_accuracy": 50.0 + 10 * WAYS.index(run.way) / 7 + run.seed,
-        }
-
-    return [record(run) for run in runs(["digits"], [1.0, 3.0], [0, 1])]
-
-
-def test_the_table_says_what_is_not_comparable(made_up, tmp_path, drawn):
-    text = persons_text(made_up)
-    assert "Made from 56 records" in text and "(100 rows of 20 to 21 persons)" in text
-    lines = [line for line in text.splitlines() if "NOT COMPARABLE" in line and line[0] == "|"]
-    assert len(lines) == len(KINDS) and all("(2 runs) [55.5]" in line for line in lines)
-    assert text.count("[55.5]") == 2 * len(KINDS)
-    assert "| per person, 10 rows of each in an update | 50.50 +- 0.71 (2 runs) |" in text
-    plot = plot_persons(made_up, tmp_path / "plot.png")
-    assert plot.exists() and len(drawn) == len(KINDS)
-    labels = drawn[0].get_legend_handles_labels()[1]
-    assert len(labels) == len(WAYS) and sum("NOT COMPARABLE" in label for label in labels) == 1
+def test_runs_of_the_first_seed_come_first():
+    chosen = runs(["digits"], [1.0, 3.0], [0, 1])
+    assert [run.seed for run in chosen] == sorted(run.seed for run in chosen)
+    different = {(run.cell, run.seed) for run in chosen}
+    assert len(different) == len(chosen) == 4 * len(KINDS) * len(WAYS)

@@ -1,52 +1,14 @@
 """Programs run as they are from a shell: inside this process where that is enough, else apart."""
 
+import importlib
 import os
-import pathlib
 import subprocess
 import sys
 import types
 
 import pytest
 
-from tests.programs import run_main
-from trainers import (
-    audit,
-    davody_dp,
-    davody_weight_noise,
-    defaults,
-    demo,
-    ermis_accountants,
-    ermis_variational_dropout,
-    finetune,
-    klause_landscape,
-    klause_scalenorm,
-    method_mismatch,
-    per_person,
-    prepare_tiny_imagenet,
-    search,
-    sweep,
-    table,
-)
-
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-PROGRAMS = {
-    "audit": audit,
-    "davody_dp": davody_dp,
-    "davody_weight_noise": davody_weight_noise,
-    "defaults": defaults,
-    "demo": demo,
-    "ermis_accountants": ermis_accountants,
-    "ermis_variational_dropout": ermis_variational_dropout,
-    "finetune": finetune,
-    "klause_landscape": klause_landscape,
-    "klause_scalenorm": klause_scalenorm,
-    "method_mismatch": method_mismatch,
-    "per_person": per_person,
-    "prepare_tiny_imagenet": prepare_tiny_imagenet,
-    "search": search,
-    "sweep": sweep,
-    "table": table,
-}
+from tests.programs import ROOT, run_main
 
 
 @pytest.fixture
@@ -57,7 +19,8 @@ def main(monkeypatch, capsys):
     """
 
     def run(program, *arguments):
-        return run_main(PROGRAMS[program], arguments, monkeypatch, capsys)
+        module = importlib.import_module(f"trainers.{program}")
+        return run_main(module, arguments, monkeypatch, capsys)
 
     return run
 

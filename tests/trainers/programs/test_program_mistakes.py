@@ -15,7 +15,7 @@ import sys
 from trainers import common, {0} as program
 program.define_flags()
 try:
-    common.run_app(program.main)
+    common.run_app(common.main_of(program))
 except SystemExit as end:
     print(end.code, "tensorflow" in sys.modules)
 """

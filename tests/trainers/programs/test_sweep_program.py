@@ -4,9 +4,8 @@ import pytest
 
 from tfdpnorm.keras_compat.devices_and_precision import half_precision
 from trainers import registry as cells
-from trainers.davody import cells as davody
 from trainers.records import store
-from trainers.records.store import KEPT, read_records
+from trainers.records.store import KEPT
 from trainers.runs.settings import differences
 from trainers.sweeps import sweep as sweeps
 
@@ -86,37 +85,3 @@ def test_a_dry_run_lists_every_cell_and_makes_nothing(program, monkeypatch, tmp_
     assert all("seeds done: none; left: 0, 1; each: unknown" in line for line in lines[1:-2])
     assert lines[-2:] == ["Estimated time with 1 worker: unknown.", "Nothing was trained."]
     assert list(tmp_path.iterdir()) == []
-
-
-def test_kept_records_tell_the_times_of_a_new_folder(program):
-    result = program("--experiment=davody_table5", "--output_dir=new", "--dry_run")
-    *_, time, _ = result.out.splitlines()
-    assert "unknown" not in result.out
-    assert time.endswith(" min, by kept records, perhaps of other machines.")
-
-
-@pytest.mark.slow
-def test_a_small_table_is_trained_and_shown(program, monkeypatch, tmp_path):
-    """With a real worker and the real runner; then again, with nothing left to do."""
-    specs = [
-        davody.spec("digits", norm, epsilon, experiment="davody_table5", max_examples=300,
-                    delta=1e-3, expected_batch_size=32, steps=2)
-        for norm, epsilon in (("none", 2.0), ("layer", float("inf")))
-    ]  # fmt: skip
-    monkeypatch.setattr(cells, "cells", lambda _: specs)
-    result = program("--output_dir=out")
-    assert result.code == 0, result.out
-    *_, first, second, last = result.out.splitlines()
-    assert first.startswith("none/eps=2 seed 0: test accuracy") and ", epsilon " in first
-    assert second.startswith("layer/eps=inf seed 0: test accuracy") and "NO GUARANTEE" in second
-    assert "2 of 2 done" in second and last.endswith("--results_dir=out")
-    assert sorted(r["cell"] for r in read_records("out")) == ["layer/eps=inf", "none/eps=2"]
-    runs = tmp_path / "outputs/runs/davody_table5"
-    assert not [path for path in runs.iterdir() if path.is_dir()]
-    assert "T = 2 updates" in (runs / "none-eps=2-seed0.log").read_text()
-
-    again = program("--output_dir=out")
-    assert again.code == 0 and "2 of 2 runs done, 0 left" in again.out
-    assert len(read_records("out")) == 2
-    shown = program("--results_dir=out", "--experiment=davody_table5", name="table")
-    assert shown.code == 0 and "| none |" in shown.out

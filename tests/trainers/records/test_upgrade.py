@@ -5,9 +5,9 @@ import pathlib
 
 import pytest
 
-from trainers.records.fields import AUDIT_FIELDS, FIELDS, SENSITIVITY_FIELDS
+from trainers.records.fields import FIELDS
 from trainers.records.store import read_records
-from trainers.records.upgrade import upgraded, upgraded_settings
+from trainers.records.upgrade import upgraded
 
 RESULTS = pathlib.Path(__file__).resolve().parents[3] / "results"
 OLD = ("kind", "network", "column")
@@ -54,24 +54,9 @@ def test_a_cell_that_is_no_name_is_rejected(tmp_path, make_record, cell):
         read_records(tmp_path)
 
 
-def test_settings_without_a_cell_are_left_as_they_are():
-    settings = {"learning_rate": 1.0}
-    assert upgraded_settings(settings) is settings
-
-
 def test_every_kept_record_says_its_kind_network_and_column():
     records = read_records(RESULTS)
     assert len(records) >= 350
     for record in records:
         assert f"{record['network']}/{record['column']}" == record["cell"]
         assert record["flags"]["network"] == record["network"] and "cell" not in record["flags"]
-
-
-def test_kept_audits_say_theirs():
-    audits = read_records(RESULTS / "audits", "audit", fields=AUDIT_FIELDS)
-    assert audits
-    for record in audits:
-        assert record["kind"] == "audit" and record["column"] == record["check"]
-        assert f"{record['network']}/{record['column']}" == record["cell"]
-    grids = read_records(RESULTS / "audits", "audit_sensitivity", fields=SENSITIVITY_FIELDS)
-    assert grids and {record["kind"] for record in grids} == {"sensitivity"}

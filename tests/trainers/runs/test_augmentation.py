@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from tfdpnorm.layers import RandomCropAndFlip
-from trainers.davody import cells as davody
 from trainers.runs.build import augmentations
 from trainers.runs.private import PrivateRun
 
@@ -40,12 +39,6 @@ def test_rows_that_are_no_images_are_rejected(shape):
         augmentations(5, shape)
 
 
-@pytest.mark.parametrize("count", [1, 2, 16])
-def test_random_views_may_be_as_many_as_one_likes(tiny_spec, count):
-    spec = tiny_spec(augmentation_multiplicity=count, views="random")
-    assert isinstance(augmentations(count, (12, 12, 1), spec.views), RandomCropAndFlip)
-
-
 @pytest.mark.parametrize("views", ["moved", "random"])
 def test_a_run_is_made_with_its_kind_of_views(tiny_spec, tiny_data, views):
     spec = tiny_spec(augmentation_multiplicity=5, views=views, physical_batch_size=8)
@@ -54,15 +47,3 @@ def test_a_run_is_made_with_its_kind_of_views(tiny_spec, tiny_data, views):
     assert {isinstance(view, RandomCropAndFlip) for view in made.augmentations} == {
         views == "random"
     }
-
-
-def test_only_default_views_are_left_out_where_rows_are_joined():
-    assert davody.spec("mnist", "public_batch", 1.0).augmentation_multiplicity > 1
-    for statistics in ("lot", "example"):
-        spec = davody.spec("mnist", "public_batch", 1.0, statistics=statistics)
-        assert spec.augmentation_multiplicity == 1
-        spec = davody.spec(
-            "mnist", "public_batch", 1.0, statistics=statistics, augmentation_multiplicity=5
-        )
-        assert spec.augmentation_multiplicity == 5  # which make_private refuses
-    assert all(cell.augmentation_multiplicity == 1 for cell in davody.statistics_cells())

@@ -35,7 +35,8 @@ def of_each_kind(specs):
     found = {}
     for spec in specs:
         run = spec.run
-        method, is_unclipped = (getattr(run, n, None) for n in ("method", "is_unclipped"))
+        is_unclipped = run.kind == "private" and run.is_unclipped
+        method = run.variational.method
         key = (spec.kind, run.network, run.norm, method, is_unclipped, run.model_options)
         found[key] = spec
     return list(found.values())
@@ -43,11 +44,11 @@ def of_each_kind(specs):
 
 def at_toy_size(spec, model_file):
     """The spec with less of everything; imported models are replaced by one of few weights."""
-    fields = {**spec.settings, **vars(spec)}
+    fields = spec.settings
     small = {name: value for name, value in _SMALL.items() if name in fields}
     if "score_examples" in small:
         small["run"] = at_toy_size(spec.run, model_file)
-        return spec.replaced(**{n: v for n, v in small.items() if n not in vars(spec.run)})
+        return spec.replaced(**{n: v for n, v in small.items() if n not in spec.run.settings})
     if fields.get("trainable"):
         small |= dict(model=model_file, image_size=8)
     # Algorithm 1 as printed is trained in whole passes.

@@ -107,15 +107,6 @@ def test_every_norm_has_the_same_private_rows(digits, norm):
     assert (digits[norm].public_x is None) == (norm != "public_batch")
 
 
-def test_the_seed_chooses_the_public_rows(digits):
-    again = load_experiment_data(davody.spec("digits", "public_batch", 1.0, seed=0))
-    other = load_experiment_data(davody.spec("digits", "public_batch", 1.0, seed=1))
-    first = digits["public_batch"]
-    np.testing.assert_array_equal(again.public_x, first.public_x)
-    np.testing.assert_array_equal(again.train_x, first.train_x)
-    assert row_set(other.public_x) != row_set(first.public_x)
-
-
 def test_max_examples_takes_the_first_private_rows_and_says_so(digits):
     few = load_experiment_data(davody.spec("digits", "public_batch", 1.0, max_examples=50))
     assert few.num_examples == 50 == len(few.train_y)
@@ -180,16 +171,6 @@ def test_public_rows_of_another_set_come_from_its_training_split(fake_sets):
     assert data.public_source == "8 images of cifar10"
 
 
-def test_a_set_of_another_archive_is_named_in_the_scale():
-    def source(name, split, data_dir):
-        x, y = np.zeros([9, 28, 28, 1], np.float32), np.zeros(9, np.int32)
-        return Examples(name, split, x, y, 10, is_complete=True, origin="another archive")
-
-    with mock.patch.object(datasets, "load_examples", source):
-        data = load_experiment_data(davody.spec("mnist", "layer", 1.0, max_examples=5))
-    assert data.scale.startswith("from another archive; first 5 of 9 training examples")
-
-
 def test_twins_of_rows_that_are_split_off_are_not_trained_on(monkeypatch):
     x = np.random.default_rng(0).random((40, 28, 28, 1), np.float32)
     x[20:] = x[:20]
@@ -202,13 +183,6 @@ def test_twins_of_rows_that_are_split_off_are_not_trained_on(monkeypatch):
     public = {row.tobytes() for row in data.public_x}
     assert data.num_examples == len(data.train_y) == 40 - 2 * len(public)
     np.testing.assert_array_equal(data.train_x, x[data.train_y])
-
-
-def test_public_sets_are_loaded_only_for_public_normalisation(fake_sets):
-    fake = fake_sets()
-    data = load_experiment_data(davody.spec("mnist", "layer", 1.0))
-    assert {name for name, _, _ in fake.asked} == {"mnist"}
-    assert data.public_x is None and data.public_source is None
 
 
 def test_a_set_that_is_not_whole_is_no_full_scale(fake_sets):

@@ -46,8 +46,3 @@ def test_the_rate_half_way_and_at_the_end(schedule, share):
         moved.append(before - float(variable))
     end = 3.0 if schedule == "constant" else 0.0
     np.testing.assert_allclose(moved[::5], [3.0, 3.0 * share, end], atol=1e-5)
-
-
-def test_momentum_is_that_of_sgd_alone():
-    assert make_optimizer(spec(momentum=0.5), 1).momentum == 0.5
-    assert make_optimizer(spec(optimizer="rmsprop", momentum=0.5), 1).momentum == 0.0

@@ -9,8 +9,9 @@ from tensorflow import keras
 
 from tfdpnorm.privacy import PrivacyPlan
 from trainers.registry import run_cell
-from trainers.runs.optimizers import fit_options, halving_callbacks, halving_in_words
+from trainers.runs.optimizers import fit_options, halving_callbacks
 from trainers.runs.private import PrivateRun
+from trainers.specs.parts import Variational
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,7 @@ def test_epsilon_of_validation_examples_is_shown_separately(make_record):
     )
     run = types.SimpleNamespace(
         data=types.SimpleNamespace(validation_x=np.zeros(30)),
-        spec=types.SimpleNamespace(calibrated_by=None),
+        spec=types.SimpleNamespace(variational=Variational()),
     )
     assert PrivateRun.spent(run, record) == (
         "epsilon 2.5 at delta 1e-05 (rdp); for the 30 validation examples queried for the plateau: "
@@ -106,12 +107,6 @@ def test_public_examples_that_are_trained_on_are_none(tiny_spec, tiny_data):
 def test_a_public_set_that_is_none(tiny_spec, settings, message):
     with pytest.raises(ValueError, match=message):
         tiny_spec(dataset="mnist", **settings)
-
-
-@pytest.mark.parametrize("patience, words", [(1, "1 epoch "), (2, "2 epochs ")])
-def test_one_epoch_is_one(tiny_spec, tiny_data, patience, words):
-    spec = tiny_spec(plateau="test", plateau_patience=patience)
-    assert f"halved after {words}without progress" in halving_in_words(spec, tiny_data)
 
 
 def test_examples_that_are_held_out_are_no_test_set(tiny_spec):

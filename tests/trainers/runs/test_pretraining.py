@@ -144,8 +144,3 @@ def test_public_characters_come_in_the_form_of_digits(tmp_path, monkeypatch):
     assert f"without any example of digits, have {share:.2f} %" in data.pretrained
     private = PrivateRun(spec, data).model
     assert [v.shape for v in private.model.trainable_variables] == [(16, 10)]
-
-
-def test_networks_without_parts_are_rejected(sets, tmp_path):
-    with pytest.raises(ValueError, match="parts to freeze"):
-        load(make_spec(model="lenet5"), tmp_path)

@@ -231,26 +231,6 @@ def test_epsilon_is_left_out_without_a_guarantee(tiny_spec, tiny_data, fields, r
             np.testing.assert_allclose(a, b, atol=1e-6)
 
 
-def test_epsilon_is_calibrated_to_the_target(tiny_spec, tiny_data):
-    spec = tiny_spec(epsilon=2.0)
-    run = PrivateRun(spec, tiny_data)
-    private = run.model
-    assert 1.9 < private.plan.epsilon_after(3) <= 2.0
-    text = run.describe()
-    shown = float(re.search(r"epsilon after all updates: (\S+)", text)[1])
-    assert private.plan.epsilon_after(3) <= shown <= 2.0
-    assert f"z = {private.plan.noise_multiplier:.4f}" in text and "T = 3 updates" in text
-
-
-def test_a_folder_without_access_is_rejected_before_training(tiny_spec, tiny_data, tmp_path):
-    place = tmp_path / "results"
-    place.write_text("a file")
-    lines = []
-    with pytest.raises(OSError, match="it is not a folder"):
-        run_cell(tiny_spec(), data=tiny_data, output_dir=place, echo=lines.append)
-    assert lines == []
-
-
 @pytest.mark.slow_cases("per_example-*")
 @pytest.mark.parametrize("engine, rows", [("book_keeping", None), ("per_example", 8)])
 def test_engines_that_hold_gradients_say_what_memory_these_take(
@@ -276,29 +256,3 @@ def test_a_record_says_how_many_rows_there_was_memory_for(tiny_spec, tiny_data, 
     assert record["flags"]["physical_batch_size"] == run.model.slots.rows == 8
     with pytest.raises(ValueError, match="Expected physical_batch_size to be a whole number"):
         tiny_spec(physical_batch_size="most")
-
-
-def test_half_precision_is_of_the_run_and_in_its_record(tiny_spec, tiny_data):
-    run = PrivateRun(tiny_spec(ema_decay=None, precision="mixed_bfloat16"), tiny_data)
-    assert run.model.model.layers[1].compute_dtype == "bfloat16"
-    assert keras.mixed_precision.global_policy().name == "float32"
-    record = make_record(run, seconds=1.0, examples=0)
-    assert record["flags"]["precision"] == "mixed_bfloat16"
-
-
-@pytest.mark.slow
-def test_a_run_that_a_callback_stops_is_ended(tiny_spec, tiny_data, tmp_path):
-    def stop(batch, logs):
-        stopped.model.stop_training = True
-
-    callback = keras.callbacks.LambdaCallback(on_train_batch_end=stop)
-    stopped = PrivateRun(tiny_spec(), tiny_data, run_dir=tmp_path, callbacks=[callback])
-    stopped.restore()
-    stopped.train()
-    assert stopped.model.ledger.state.is_finished and 0 < stopped.model.ledger.updates
-    assert "The run has ended" in (tmp_path / "privacy_statement.txt").read_text()
-    stopped.close()
-    # The record can still be made, after a crash for instance.
-    again = PrivateRun(tiny_spec(), tiny_data, run_dir=tmp_path, resume=True)
-    again.restore()
-    assert again.train() == 0 and again.measured()["updates"] == stopped.model.ledger.updates

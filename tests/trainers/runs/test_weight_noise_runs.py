@@ -2,14 +2,12 @@
 
 import dataclasses
 import json
-import math
 
 import numpy as np
 import pytest
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.models import sublayers
-from tfdpnorm.keras_compat.variables import KERAS_3
 from tfdpnorm.layers import WeightNoise
 from trainers import registry as cells
 from trainers.records.fields import FIELDS
@@ -98,19 +96,6 @@ def test_without_noise_it_is_keras_own_training(noisy_spec, held_out):
         model.train_on_batch(*next(batches))
     for ours, by_hand in zip(trained.get_weights(), model.get_weights(), strict=True):
         np.testing.assert_allclose(ours, by_hand, rtol=1e-5, atol=1e-6)
-
-
-def test_the_last_epoch_may_be_a_part_of_one(noisy_spec, held_out):
-    """6 updates, 4 an epoch; the schedule ends with them."""
-    spec = noisy_spec(optimizer="sgd", learning_rate_schedule="cosine", epochs=1.5)
-    result = cells.run_cell(spec, data=held_out, echo=silent)
-    optimizer = result.model.optimizer
-    assert int(optimizer.iterations) == result.record["updates"] == 6
-    # Keras 2 gives the rate of the last update, five sixths down a cosine, Keras 3 of the next.
-    done = 6 if KERAS_3 else 5
-    expected = spec.learning_rate * (1 + math.cos(done * math.pi / 6)) / 2
-    assert float(optimizer.learning_rate) == pytest.approx(expected, rel=1e-4, abs=1e-9)
-    assert [point["epoch"] for point in result.curve] == [1, 2]
 
 
 def trained_with_wrong_labels_held_out(spec, data):

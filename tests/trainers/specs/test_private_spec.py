@@ -17,28 +17,6 @@ def make_spec(**fields):
     return PrivateSpec(experiment="e", network="n", column="c", dataset="digits", **fields)
 
 
-@pytest.mark.parametrize("first, second", [("epsilon", "noise_multiplier"), ("epochs", "steps")])
-def test_exactly_one_of_two_ways_to_say_it(first, second):
-    with pytest.raises(ValueError, match=f"exactly one of {first} and {second}, got {first} and"):
-        make_spec(**{first: 1, second: 1})
-    with pytest.raises(ValueError, match=f"exactly one of {first} and {second}, got neither"):
-        make_spec(**{first: None, second: None})
-    assert getattr(make_spec(**{second: 1, first: None}), second) == 1
-
-
-@pytest.mark.parametrize(
-    "fields, unclipped",
-    [({"epsilon": INF}, True), ({"epsilon": 8.0}, False), ({"noise_multiplier": 0.0}, False)],
-)
-def test_only_infinite_epsilon_switches_clipping_off(fields, unclipped):
-    assert make_spec(**fields).is_unclipped is unclipped
-
-
-@pytest.mark.parametrize("norm", ["none", "layer", "group", "public_batch"])
-def test_public_rows_are_for_public_batch_normalisation(norm):
-    assert make_spec(norm=norm).needs_public_rows is (norm == "public_batch")
-
-
 @settings(deadline=None)  # the machine may be busy
 @given(steps=st.integers(1, 10**6), count=st.integers(1, 10**6), lot=st.integers(1, 10**5))
 def test_steps_are_the_updates_whatever_the_data(steps, count, lot):
@@ -60,3 +38,11 @@ def test_a_share_of_the_budget_is_for_noised_statistics_only():
     assert spec.statistics_budget_share == 0.3
     with pytest.raises(ValueError, match="noised_batch.*got 0.3 with norm='layer'"):
         make_spec(norm="layer", statistics_budget_share=0.3)
+
+
+@pytest.mark.parametrize(
+    "fields, unclipped",
+    [({"epsilon": INF}, True), ({"epsilon": 8.0}, False), ({"noise_multiplier": 0.0}, False)],
+)
+def test_only_infinite_epsilon_switches_clipping_off(fields, unclipped):
+    assert make_spec(**fields).is_unclipped is unclipped

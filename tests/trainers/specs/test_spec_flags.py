@@ -7,15 +7,20 @@ from absl import flags
 
 from trainers import spec_flags
 from trainers.specs import AuditSpec, NonPrivateSpec, PrivateSpec, SearchSpec
-from trainers.specs.options import check_fields, option, options
+from trainers.specs.options import Spec, option, options
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Toy:
+class Part(Spec):
+    height: float = option(1.5, "How high it is.", flag="high")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Toy(Spec):
     epochs: float | None = option(None, "Passes; or --steps.")
     steps: int | None = option(None, "Updates; or --epochs.", instead_of="epochs")
     momentum: float = option(0.9, "Momentum.")
-    height: float = option(1.5, "How high it is.", flag="high")
+    part: Part = Part()
     color: str | None = option(None, "Its colour; default: none.", choices=("red", "blue"))
     parts: int | str | None = option(None, "Parts; default: one.", at_least=1, words=("many",))
     secret: int = option(3, "Nobody's business.", flag=False)
@@ -76,13 +81,13 @@ def test_a_flag_takes_numbers_and_words(parsed):
     for text, value in (("3", 3), ("many", "many")):
         parsed(f"--parts={text}")
         assert spec_flags.parsed(Toy) == {"parts": value}
-    check_fields(Toy(parts="many", steps=1))
+    Toy(parts="many", steps=1)
     for text in ("few", "", "2.5"):
         with pytest.raises(flags.IllegalFlagValueError, match="parts"):
             parsed(f"--parts={text}")
     for value in ("few", 0, 2.5):
         with pytest.raises(ValueError, match="Expected parts to be a whole number >= 1"):
-            check_fields(Toy(parts=value, steps=1))
+            Toy(parts=value, steps=1)
 
 
 def test_a_program_may_have_defaults_helps_and_gaps_of_its_own(parsed):

@@ -2,7 +2,6 @@
 
 import concurrent.futures
 import pathlib
-import threading
 import types
 from concurrent.futures.process import BrokenProcessPool
 
@@ -30,10 +29,6 @@ TABLE = [
         ("layer", "eps=1", 1.0),
     )
 ]
-
-
-def changed(spec, **fields):
-    return spec.replaced(**fields)
 
 
 def record_of(spec, **fields):
@@ -64,37 +59,20 @@ def write(folder, spec, **fields):
 class InlinePool:
     """Trains in this process; `dies` names how often a run takes its worker down."""
 
-    def __init__(self, workers, dies=()):
-        self._workers, self._dies = workers, dies
-        self._futures, self._lock = [], threading.Lock()
-        self.broken = False
+    def __init__(self, workers, dies=None):
+        self._dies = dies or {}
 
     def submit(self, function, spec, job):
-        if self.broken:
-            raise BrokenProcessPool("broken")
         future = concurrent.futures.Future()
-        self._futures.append(future)
-        if self._dies and self._dies.get(run_name(spec), 0):
+        if self._dies.get(run_name(spec), 0):
             self._dies[run_name(spec)] -= 1
-            self.broken = True
-            with self._lock:
-                for other in self._futures:
-                    if not other.done():
-                        other.set_exception(BrokenProcessPool("died"))
-        elif self._workers > 1 and self._dies:
-            # In flight until the next one is submitted.
-            threading.Timer(0.3, lambda: self._finish(future, function, spec, job)).start()
+            future.set_exception(BrokenProcessPool("died"))
         else:
             future.set_result(function(spec, job))
         return future
 
-    def _finish(self, future, *call):
-        with self._lock:
-            if not future.done():
-                future.set_result(call[0](*call[1:]))
-
     def stop(self):
-        self.broken = True
+        pass
 
 
 class Trainer:

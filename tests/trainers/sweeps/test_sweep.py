@@ -16,7 +16,6 @@ from tests.trainers.sweeps.sweep_doubles import (
     InlinePool,
     Place,
     Trainer,
-    changed,
     names,
     record_of,
     write,
@@ -58,9 +57,9 @@ def test_each_finished_run_is_one_line(place):
 
 def test_runs_of_another_tables_experiment_are_not_trained_again(place):
     """The cells of a table may be trained for another one, as those that two tables share."""
-    cells = [TABLE[0], changed(TABLE[1], experiment="another_table"), TABLE[2]]
+    cells = [TABLE[0], TABLE[1].replaced(experiment="another_table"), TABLE[2]]
     write(place.results, cells[1])
-    write(place.results, changed(TABLE[2], experiment="another_table"))
+    write(place.results, TABLE[2].replaced(experiment="another_table"))
     trainer = Trainer()
     assert place.sweep(trainer, cells) == 0
     assert trainer.trained == names([TABLE[0], TABLE[2]])
@@ -122,35 +121,6 @@ def test_a_run_that_fails_does_not_stop_the_others(place, error, part):
     assert "Traceback" in (place.runs / "a_table" / "none-eps=1-seed0.log").read_text()
 
 
-def test_an_interrupted_run_never_goes_on_with_other_settings(place):
-    stopping = Trainer(**{"none/eps=1 seed 0": stop(KeyboardInterrupt())})
-    assert place.sweep(stopping) == 130
-    faster = [changed(spec, learning_rate=9.0) for spec in TABLE]
-    trainer = Trainer()
-    assert place.sweep(trainer, faster) == 1
-    # The first cell had a record, with other settings by now: it is trained again.
-    assert trainer.trained == ["none/eps=inf seed 0", "layer/eps=1 seed 0"]
-    assert "has other settings: learning_rate. Move it away" in place.shown[-1]
-    assert (run_folder(place.runs, TABLE[1]) / "ledger").read_text() == "spent"
-    # What changes nothing that is measured is no obstacle.
-    same = [changed(spec, physical_batch_size=8, search="long") for spec in TABLE]
-    assert place.sweep(trainer, same) == 0
-    assert trainer.trained[2:] == ["none/eps=1 seed 0", "layer/eps=1 seed 0"]
-
-
-def test_a_run_folder_of_unknown_settings_is_left_alone(place):
-    folder = run_folder(place.runs, TABLE[0])
-    folder.mkdir(parents=True)
-    trainer = Trainer()
-    assert place.sweep(trainer, TABLE[:1], dry_run=True) == 0
-    (folder / "ledger").write_text("somebody's")
-    assert place.sweep(trainer, TABLE[:1]) == 1
-    assert trainer.trained == [] and (folder / "ledger").read_text() == "somebody's"
-    assert "but no settings.json" in place.shown[-1]
-    (folder / "ledger").unlink()
-    assert place.sweep(trainer, TABLE[:1]) == 0
-
-
 def test_a_run_folder_is_kept_until_there_is_a_record(place):
     def forgetful(spec, run_dir, **_):
         run_dir.mkdir(exist_ok=True)
@@ -161,7 +131,7 @@ def test_a_run_folder_is_kept_until_there_is_a_record(place):
     assert "There is no record of none/eps=inf seed 0" in place.shown[-1]
 
     def other_settings(spec, run_dir, output_dir, **_):
-        return types.SimpleNamespace(record=write(output_dir, changed(spec, momentum=0.5)))
+        return types.SimpleNamespace(record=write(output_dir, spec.replaced(momentum=0.5)))
 
     assert place.sweep(other_settings, TABLE[:1]) == 1
     assert place.kept() == ["none-eps=inf-seed0"] and "momentum" in place.shown[-1]
@@ -215,15 +185,6 @@ def test_a_run_that_another_process_trains_is_looked_at_again(place, other_proce
     assert "Looking again at none/eps=inf seed 0." in place.text
 
 
-def test_a_run_that_stays_locked_is_said_to_be(place, other_process):
-    other_process(place, TABLE[1])
-    trainer = Trainer()
-    assert place.sweep(trainer, when_done="All done.") == 0
-    assert trainer.trained == ["none/eps=inf seed 0", "layer/eps=1 seed 0"]
-    assert "Still being trained by another process: none/eps=1 seed 0." in place.shown[-1]
-    assert "All done." not in place.text
-
-
 def test_the_lock_is_held_while_a_run_is_trained(place):
     """And by whoever trains it: the same process asks again, through another file."""
     job = Job(None, None, str(place.results), str(place.runs))
@@ -233,18 +194,17 @@ def test_the_lock_is_held_while_a_run_is_trained(place):
     assert seen == ["locked"] and trainer.trained == ["none/eps=1 seed 0"]
 
 
-@pytest.mark.quick_cases("1")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_run_whose_worker_dies_is_tried_once_more(place, workers):
     dies = {"none/eps=1 seed 0": 1, "layer/eps=1 seed 1": 2}
     trainer = Trainer()
-    pool = lambda workers: InlinePool(workers, dies)  # noqa: E731
-    code = place.sweep(trainer, seeds=2, workers=workers, make_pool=pool)
+    code = place.sweep(
+        trainer, seeds=2, workers=workers, make_pool=lambda workers: InlinePool(workers, dies)
+    )
     assert code == 1
     expected = set(names(select(TABLE, 2))) - {"layer/eps=1 seed 1"}
     assert sorted(trainer.trained) == sorted(expected), "each once, but the one that always dies"
-    first, *_ = [line for line in place.shown if line.startswith("A worker died")]
-    assert "none/eps=1 seed 0" in first and ("none/eps=inf seed 0" in first) == (workers == 2)
+    assert "Looking again at none/eps=1 seed 0, layer/eps=1 seed 1." in place.text
     assert place.shown[-1].startswith("Failed: 1 of 6 runs.\n  layer/eps=1 seed 1: the process ")
     assert dies == {"none/eps=1 seed 0": 0, "layer/eps=1 seed 1": 0}
 
@@ -277,6 +237,21 @@ def hangs(spec, *, run_dir, **_):
     time.sleep(600)
 
 
+def dies(spec, **_):
+    """A `run_cell` whose process the system kills."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_takes_no_other_along(place):
+    code = sweep(
+        TABLE[:1], run_cell=dies, output_dir=str(place.results), runs_dir=str(place.runs),
+        show=place.shown.append,
+    )  # fmt: skip
+    assert code == 1 and place.shown[-1].startswith("Failed: 1 of 1 runs.")
+    assert sum("the process that trained it died" in line for line in place.shown) == 3
+
+
 @pytest.mark.slow
 def test_sigterm_ends_the_workers_and_keeps_what_was_begun(place):
     pid = run_folder(place.runs, TABLE[0]) / "pid"
@@ -301,3 +276,32 @@ def test_sigterm_ends_the_workers_and_keeps_what_was_begun(place):
         os.kill(int(pid.read_text()), 0)
     assert place.kept() == ["none-eps=inf-seed0"]
     assert "Stopped with 0 of 3 done" in place.shown[-1]
+
+
+def test_an_interrupted_run_never_goes_on_with_other_settings(place):
+    stopping = Trainer(**{"none/eps=1 seed 0": stop(KeyboardInterrupt())})
+    assert place.sweep(stopping) == 130
+    faster = [spec.replaced(learning_rate=9.0) for spec in TABLE]
+    trainer = Trainer()
+    assert place.sweep(trainer, faster) == 1
+    # The first cell had a record, with other settings by now: it is trained again.
+    assert trainer.trained == ["none/eps=inf seed 0", "layer/eps=1 seed 0"]
+    assert "has other settings: learning_rate. Move it away" in place.shown[-1]
+    assert (run_folder(place.runs, TABLE[1]) / "ledger").read_text() == "spent"
+    # What changes nothing that is measured is no obstacle.
+    same = [spec.replaced(physical_batch_size=8, search="long") for spec in TABLE]
+    assert place.sweep(trainer, same) == 0
+    assert trainer.trained[2:] == ["none/eps=1 seed 0", "layer/eps=1 seed 0"]
+
+
+def test_a_run_folder_of_unknown_settings_is_left_alone(place):
+    folder = run_folder(place.runs, TABLE[0])
+    folder.mkdir(parents=True)
+    trainer = Trainer()
+    assert place.sweep(trainer, TABLE[:1], dry_run=True) == 0
+    (folder / "ledger").write_text("somebody's")
+    assert place.sweep(trainer, TABLE[:1]) == 1
+    assert trainer.trained == [] and (folder / "ledger").read_text() == "somebody's"
+    assert "but no settings.json" in place.shown[-1]
+    (folder / "ledger").unlink()
+    assert place.sweep(trainer, TABLE[:1]) == 0
