@@ -5,8 +5,14 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tests.each import each
-from tests.gradients.looped_reference import assert_equals_the_loop, double_precision, loss_function
+from tests.gradients.looped_reference import (
+    assert_equals_the_loop,
+    assert_graph_equals_the_loop,
+    double_precision,
+    loss_function,
+)
 from tfdpnorm.gradients import book_keeping
+from tfdpnorm.gradients.rules import fallback
 from tfdpnorm.independence import prove_training
 
 layers = keras.layers
@@ -81,19 +87,28 @@ def proof_of(model, shape=(6, 4)):
     return prove_training(model, "mse", tf.TensorSpec(shape), tf.TensorSpec([6, 1]))
 
 
-@each(
-    "leave",
-    [
-        lambda x, w, outputs: outputs,
-        lambda x, w, outputs: x @ w,
-        lambda x, w, outputs: x[:, :3] * w[:1],
-        in_a_loop,
-        gathered,
-    ],
-)
+LEFT = [
+    lambda x, w, outputs: outputs,
+    lambda x, w, outputs: x @ w,
+    lambda x, w, outputs: x[:, :3] * w[:1],
+    in_a_loop,
+    gathered,
+]
+
+
+@each("leave", LEFT)
 def test_reads_of_attributes_of_a_layer_are_rejected(leave):
-    with pytest.raises(ValueError, match="return value"):
-        proof_of(Reads(leave))
+    """Where the gradient comes from its outputs alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fallback, "joins_of_call", lambda *_: None)
+        with pytest.raises(ValueError, match="return value"):
+            proof_of(Reads(leave))
+
+
+@each("leave", LEFT[:3])
+def test_reads_behind_what_is_watched_have_gradients(leave):
+    inputs = keras.Input((4,))
+    assert_graph_equals_the_loop(keras.Model(inputs, Reads(leave)(inputs)), 6, tolerance=1e-5)
 
 
 def test_position_embeddings_may_not_leave_any_either():
