@@ -123,7 +123,10 @@ prepare() {
     fi
     if [ -z "$$current" ] ||
         [ "$$(cat "$$venv"/packages.stamp 2>/dev/null)" != "$$(packages_stamp "$$current")" ]; then
-        check_ours && pick_python || return 1
+        check_ours || return 1
+        # The Python of before, if there was one and none is given.
+        asked=$$given given=$${given:-$${current%.*}}
+        pick_python 2>/dev/null || { given=$$asked; pick_python; } || return 1
         rm -rf "$$venv" || return 1
         mkdir -p "$$venv" && : >"$$venv"/packages.stamp || return 1
         install_packages || { echo "The installation did not finish; the next make starts it anew." >&2; return 1; }

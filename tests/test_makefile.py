@@ -175,3 +175,13 @@ def test_an_interrupted_installation_starts_from_nothing(checkout):
     assert "The installation did not finish" in second.stderr
     assert not (checkout / ".venv" / "half").exists()
     assert made(checkout, "clean").returncode == 0 and not (checkout / ".venv").exists()
+
+
+def test_a_copied_environment_is_made_again_with_the_python_of_before(checkout):
+    own = checkout / ".venv" / "bin" / "python"
+    own.parent.mkdir(parents=True)
+    fake_python(own, "3.11.5")
+    (checkout / ".venv" / "packages.stamp").write_text("of another folder")
+    pythons_at(checkout / "bin", python3_11="3.11.7", python3_12="3.12.1")
+    result = check_python("-C", checkout, path=checkout / "bin", target="env")
+    assert "(Python 3.11.7)" in result.stdout, result.stderr
