@@ -212,6 +212,15 @@ class TestRecorded:
             "The val_loss",
         ]
 
+    def test_files_that_could_not_be_written(self, check, tmp_path):
+        with pytest.raises(ValueError, match="asks for 'val_loss'"):
+            check([ModelCheckpoint("{epoch}-{val_loss:.2f}.keras")], validation_data_given=False)
+        (tmp_path / "file").write_text("")
+        for make, name in ((ModelCheckpoint, "a.keras"), (keras.callbacks.CSVLogger, "log.csv")):
+            check([make(str(tmp_path / "new" / name))], validation_data_given=True)
+            with pytest.raises(ValueError, match="cannot write into the folder"):
+                check([make(str(tmp_path / "file" / name))], validation_data_given=True)
+
 
 class TestOrder:
     def test_validations_come_first_and_the_rest_as_given(self):

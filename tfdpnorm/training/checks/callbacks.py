@@ -1,5 +1,6 @@
 """The inputs of callbacks, and their effect on the guarantee."""
 
+import os
 import string
 import warnings
 from collections import Counter
@@ -88,6 +89,7 @@ def check_callbacks(
     free = {*FREE, *names}
     for callback in callbacks:
         _refuse(callback, ledger, free, validation_data_given)
+        _check_files(callback, free, validation_data_given)
     public_validation = validation_is_public or not validation_data_given
     for callback in callbacks:
         _record(callback, ledger, free, public_validation)
@@ -143,6 +145,30 @@ def _refuse(callback, ledger, free, validation_data_given):
             f"Expected validation_data for {name} with monitor={monitor!r}, got none: the callback "
             f"would do nothing. Pass validation_data{_or_noisy(ledger)}."
         )
+
+
+def _check_files(callback, free, validation_data_given):
+    """Rejects files that could not be written, before updates are paid for."""
+    is_checkpoint = isinstance(callback, keras.callbacks.ModelCheckpoint)
+    if not is_checkpoint and not isinstance(callback, keras.callbacks.CSVLogger):
+        return
+    name = type(callback).__name__
+    path = callback.filepath if is_checkpoint else callback.filename
+    fields = _file_name_fields(callback) if is_checkpoint else set()
+    unknown = [x for x in sorted(fields - free) if x.startswith("val_")]
+    if unknown and not validation_data_given:
+        raise ValueError(
+            f"There is no validation_data, and {name} asks for {unknown[0]!r} in the names of its "
+            f"files, {path!r}. Pass validation_data to fit(), or leave {{{unknown[0]}}} out."
+        )
+    folder = os.path.dirname(path)
+    if folder and "{" not in folder:
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except OSError as error:
+            raise ValueError(
+                f"{name} cannot write into the folder {folder!r}: {error.strerror}."
+            ) from None
 
 
 def _record(callback, ledger, free, public_validation):
