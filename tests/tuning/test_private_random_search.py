@@ -479,6 +479,7 @@ def test_the_files_of_the_winner_are_as_old_as_the_end(tuner, run, draw, tmp_pat
         lambda path: [keras.callbacks.ModelCheckpoint(str(path / "best.keras"))],
         lambda path: PrivacyTensorBoard(path),
         lambda path: Progress(),
+        lambda path: keras.callbacks.ReduceLROnPlateau("val_loss"),
     ],
 )
 def test_callbacks_that_write_trials_down_are_rejected(tuner, run, draw, tmp_path, make):
@@ -505,7 +506,9 @@ def test_seeds_of_the_program_do_not_identify_trials(tuner, run, draw):
 def test_private_questions_in_a_trial_are_rejected(tuner, run, data):
     validation = PrivateValidation(*data.other, noise_multiplier=5.0, queries=3)
     with pytest.raises(ValueError, match="PrivateValidation is not supported in a search"):
-        run(tuner(), callbacks=[keras.callbacks.TerminateOnNaN(), validation])
+        run(tuner(), callbacks=[keras.callbacks.LambdaCallback(), validation])
+    with pytest.raises(ValueError, match="TerminateOnNaN"):
+        run(tuner(), callbacks=[keras.callbacks.TerminateOnNaN()])
 
 
 def test_validation_rows_that_are_training_rows_are_rejected(tuner, run, data):

@@ -10,7 +10,7 @@ import keras_tuner
 from tensorflow import keras
 
 from tfdpnorm.errors import PrivacyError
-from tfdpnorm.privacy import make_plan
+from tfdpnorm.privacy import PrivacyLedger, make_plan
 from tfdpnorm.privacy.entries import Search
 from tfdpnorm.privacy.search import SearchPlan
 from tfdpnorm.training import (
@@ -20,6 +20,7 @@ from tfdpnorm.training import (
     RunDir,
     make_private,
 )
+from tfdpnorm.training.checks.callbacks import check_callbacks
 
 if TYPE_CHECKING:
     from typing import Any
@@ -206,12 +207,20 @@ def closed_on_failure(private):
         raise
 
 
-def check_trial_callbacks(callbacks, *, is_composed):
+def check_trial_callbacks(callbacks, plan, *, is_composed):
     """Rejects callbacks that ask questions not planned for, or that may reveal other trials.
 
-    With `is_composed` all trials may be released.
+    Also those that each trial would reject, and be charged for. `plan` is that of a trial; with
+    `is_composed` all trials may be released.
     """
     for callback in callbacks:
+        monitor = getattr(callback, "monitor", None)
+        if isinstance(monitor, str) and monitor.startswith("val_"):
+            raise PrivacyError(
+                f"{type(callback).__name__} with monitor={monitor!r} is not supported in a search: "
+                "its validation data score each trial once, at its end. Leave it out; a schedule "
+                'of learning rates, or callbacks that monitor "epsilon", may be used.'
+            )
         if isinstance(callback, PrivateValidation):
             raise PrivacyError(
                 "PrivateValidation is not supported in a search: its answers would add to the cost "
@@ -224,6 +233,7 @@ def check_trial_callbacks(callbacks, *, is_composed):
                 "weights of trials that are not selected outside of the folder of the search, and "
                 "these must not be released. Leave it out."
             )
+    check_callbacks(callbacks, PrivacyLedger(plan), validation_data_given=False)
 
 
 def check_fit_arguments(given, tuner):

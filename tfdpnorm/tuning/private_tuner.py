@@ -136,7 +136,7 @@ class PrivateTuner(keras_tuner.Tuner):
         """
         check_fit_arguments(fit_arguments, type(self).__name__)
         self._callbacks = validations_first(callbacks)
-        check_trial_callbacks(self._callbacks, is_composed=self.search_plan.is_composed)
+        check_trial_callbacks(self._callbacks, self._plan, is_composed=self.search_plan.is_composed)
         self._say = print if verbose else lambda text: None
         if self._folder.has_ended:
             self._folder.check_settings()
