@@ -101,7 +101,7 @@ def test_programs_answer_help_without_what_takes_long_to_load(program):
         "import runpy, sys\n"
         "sys.argv = ['program', '--help']\n"
         "try:\n"
-        f"    runpy.run_module({program!r}, run_name='__main__')\n"
+        f"    runpy.run_module({program!r}, run_name='__main__', alter_sys=True)\n"
         "except SystemExit:\n"
         "    pass\n"
         f"print('loaded:', [name for name in {HEAVY} if name in sys.modules])"

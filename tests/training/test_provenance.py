@@ -206,6 +206,7 @@ class TestAtTheStart:
             made(plain)
         with warnings.catch_warnings():
             warnings.simplefilter("error", PrivacyWarning)
+            warnings.filterwarnings("ignore", "Expect ")
             private = made(plain, declaration=Declaration(initial_weights_used_private_data=False))
         assert "Unconfirmed: where" not in private.privacy_statement()
 

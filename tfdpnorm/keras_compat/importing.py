@@ -80,6 +80,7 @@ _MODULES = {
     "RandomCropAndFlip": "tfdpnorm.layers",
     "RandomPatchFeatures": "tfdpnorm.layers",
     "ScaleNorm": "tfdpnorm.layers",
+    "ScaleToBounds": "tfdpnorm.layers",
     "SinusoidalPositions": "tfdpnorm.models.blocks",
     "VariationalDropoutConv2D": "tfdpnorm.layers",
     "VariationalDropoutDense": "tfdpnorm.layers",

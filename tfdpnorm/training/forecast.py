@@ -86,7 +86,7 @@ def forecast(model: keras.Model, plan: PrivacyPlan) -> Forecast | None:
         print(tfdpnorm.suggest(model, budget=budget, num_examples=len(x)).forecast.expectation)
     """
     found = _contrasts(model)
-    if found is None:
+    if found is None or not np.isfinite(found).all():
         return None
     classes, *kappas = found
     noise = plan.gradient_noise_multiplier * classes
