@@ -232,11 +232,13 @@ def test_the_loss_scale_cancels():
     loss_scale = 2.0**15
     case = Case(conv_group)
     rows = tensors(case.rows(3))
-    plain = per_example(case.loss_fn, rows, case.variables, 0.7)
-    scaled = per_example(case.loss_fn, rows, case.variables, Clipping(0.7, loss_scale=loss_scale))
-    np.testing.assert_allclose(plain.losses, scaled.losses, rtol=1e-6)
-    for one, other in zip(plain.gradients, scaled.gradients, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    for clip in (0.7, 1e3):  # all gradients longer, and all shorter
+        plain = per_example(case.loss_fn, rows, case.variables, clip)
+        clipping = Clipping(clip, loss_scale=loss_scale)
+        scaled = per_example(case.loss_fn, rows, case.variables, clipping)
+        np.testing.assert_allclose(plain.losses, scaled.losses, rtol=1e-6)
+        for one, other in zip(plain.gradients, scaled.gradients, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
 def test_the_loss_scale_saves_small_gradients_in_half_precision():
