@@ -4,8 +4,8 @@ import json
 import os
 import pathlib
 import re
+from types import SimpleNamespace
 
-import keras_tuner
 import numpy as np
 import pytest
 from tensorflow import keras
@@ -15,7 +15,7 @@ from tfdpnorm.privacy import PrivacyBudget, PrivacyLedger, privacy_statement, re
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import Trial
 from tfdpnorm.training import PrivacyTensorBoard, PrivateValidation, Progress
-from tfdpnorm.tuning.trials import random_values
+from tfdpnorm.tuning.trials import RandomTrials
 
 FOLDER = "private_search"
 
@@ -122,15 +122,16 @@ def test_settings_are_drawn_with_replacement_and_without_scores(tuner, run, draw
 
 def test_equal_settings_occur_as_often_as_by_chance(tuner):
     """Trials with equal settings less often would depend on each other, however few they are."""
-    made, same = tuner(), 0
-    space = keras_tuner.HyperParameters()
-    space.Choice("right", [0.1, 0.3, 0.5, 0.7, 0.9])
+    made, oracle, same = tuner(), RandomTrials(), 0
+    oracle.hyperparameters.Choice("right", [0.1, 0.3, 0.5, 0.7, 0.9])
+    oracle.folder = SimpleNamespace(number_of_trials=lambda: 2, seed_of=made._folder.seed_of)
     for secret in range(2000):  # given, so that chance never fails the test
         made._folder._key = secret.to_bytes(32, "big")
-        first, second = (
-            random_values(space.space, lambda name, trial=trial: made._folder.seed_of(trial, name))
-            for trial in ("0000", "0001")
-        )
+        oracle.trials = {}
+        for trial in ("0000", "0001"):
+            values = oracle.populate_space(trial)["values"]
+            oracle.trials[trial] = SimpleNamespace(hyperparameters=SimpleNamespace(values=values))
+        first, second = (t.hyperparameters.values for t in oracle.trials.values())
         same += first == second
     assert abs(same - 400) < 4 * np.sqrt(2000 * 0.2 * 0.8)
 
