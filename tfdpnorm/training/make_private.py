@@ -119,7 +119,8 @@ def make_private(
         num_examples: N, the number of training examples, without a plan; of persons, where they
             are the unit.
         epochs: How often an example is drawn on average, without a plan; None for a usual number.
-        most_per_person, unit: Of persons with several rows, without a plan: see `make_plan`.
+        most_per_person: The most rows of a person, without a plan: see `make_plan`.
+        unit: "person" or "row", what is protected, without a plan: see `make_plan`.
         clipping: `tfdpnorm.Clipping`, how the gradient of each example is clipped to the plan's
             norm; by default as one vector.
         public_batch: [M, ...] rows that are not private, for `PublicBatchNormalization` layers; or

@@ -156,7 +156,8 @@ def suggest(
         epochs: How often an example is drawn on average; None for a suggested number.
         steps: Number of updates; None for a suggested one.
         expected_batch_size: Expected batch size; None for a suggested one.
-        most_per_person, unit: See `make_plan`.
+        most_per_person: See `make_plan`.
+        unit: See `make_plan`.
 
     Returns:
         A `Suggestion`.
