@@ -101,7 +101,7 @@ MUTANTS = (
         "            if not known or None in shapes",
         "            if None in shapes",
         "Each example gets a copy of what an operation mixes along the first axis.",
-        _TESTS,
+        ("tests/keras_examples/test_brought_models.py", *_POSITIONS, *_TESTS),
     ),
     fault(
         "copies-as-many-as-there-are-positions",
