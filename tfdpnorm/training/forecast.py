@@ -81,11 +81,16 @@ class Forecast(NamedTuple):
 def forecast(model: keras.Model, plan: PrivacyPlan) -> Forecast | None:
     """Forecasts a training of a built model by a plan; None if its outputs are no scores [rows, K].
 
+    None also for a model that does not run on synthetic rows.
+
     Example::
 
         print(tfdpnorm.suggest(model, budget=budget, num_examples=len(x)).forecast.expectation)
     """
-    found = _contrasts(model)
+    try:
+        found = _contrasts(model)
+    except Exception:  # of the user's code, on sizes that are not known: training may have others
+        return None
     if found is None or not np.isfinite(found).all():
         return None
     classes, *kappas = found
