@@ -95,4 +95,12 @@ MUTANTS = (
         "The sum has the lookups alone.",
         _TESTS,
     ),
+    fault(
+        "tied-table-in-float32",
+        _TABLES,
+        "finite, IN_FLOAT64)",
+        "finite, sums)",
+        "Parts of an example longer than C are rounded in float32, more than is charged for.",
+        _TESTS,
+    ),
 )

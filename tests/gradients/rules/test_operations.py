@@ -15,7 +15,9 @@ from tests.gradients.looped_reference import (
     example_rows,
     loss_function,
 )
-from tfdpnorm.gradients import book_keeping
+from tfdpnorm.gradients import OuterSum, book_keeping
+from tfdpnorm.gradients.contributions.row_sums import sums_on_cpu
+from tfdpnorm.gradients.rules.embedding import LookupSum, TiedSum
 from tfdpnorm.independence import prove_training
 from tfdpnorm.keras_compat.devices_and_precision import made_under
 
@@ -181,6 +183,16 @@ def test_a_table_that_is_looked_up_and_multiplied_by(calls):
         x = layers.Add()([tied(inputs) for _ in range(calls)])
         x = tied(layers.Dense(WIDTH, "tanh")(x), reverse=True)
         assert_graph_equals_the_loop(keras.Model(inputs, head(x)), ROWS)
+
+
+def test_the_sum_of_a_tied_table_is_in_float64():
+    """The norms of its two parts are not bounded by C, as rounding in float32 would demand."""
+    a, b, c = (tf.constant(x, shape=(2, 1, 1)) for x in ([1.0, 1.0], [1e8, 1.0], [-1e8, 0.0]))
+    lookup = LookupSum(tf.zeros([2, 1], tf.int32), c, tf.TensorShape((1, 1)))
+    tied = lookup.merged(OuterSum(a, b, (1, 1)))
+    assert isinstance(tied, TiedSum)
+    found = tied.weighted_sum(tf.ones([2]), tf.fill([2], True), sums_on_cpu(2)[0])
+    assert found.numpy() == 1.0  # 1e8 + 1 is 1e8 in float32
 
 
 STEPS = {

@@ -181,6 +181,7 @@ class RowSums:
 
 
 IN_BLOCKS = RowSums()
+IN_FLOAT64 = RowSums(None)
 
 
 def _added_up(parts):

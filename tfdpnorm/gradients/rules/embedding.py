@@ -6,7 +6,7 @@ from tensorflow import keras
 from tfdpnorm.dtypes import widened
 from tfdpnorm.gradients.contributions.arithmetic import gram_norms, sum_of_squares, weighted
 from tfdpnorm.gradients.contributions.contribution import Contribution, OuterSum, size
-from tfdpnorm.gradients.contributions.row_sums import IN_BLOCKS
+from tfdpnorm.gradients.contributions.row_sums import IN_BLOCKS, IN_FLOAT64
 from tfdpnorm.gradients.rules.registry import Rule, register_rule
 from tfdpnorm.keras_compat.devices_and_precision import in_xla
 
@@ -181,5 +181,7 @@ class TiedSum(Contribution):
         return gram_norms(*self._lookup.gram_with(self._outer), (a.shape[2], b.shape[2]))
 
     def weighted_sum(self, factors, finite, sums=IN_BLOCKS):
+        # Its parts may be longer than the whole, by more than rounding in float32 is charged for.
         parts = self._lookup, self._outer
-        return tf.add_n([part.weighted_sum(factors, finite, sums) for part in parts])
+        summed = [part.weighted_sum(factors, finite, IN_FLOAT64) for part in parts]
+        return tf.add_n([tf.cast(part, tf.float64) for part in summed])
