@@ -8,11 +8,11 @@ pytest.importorskip("keras_hub", reason="it needs the extra hub, and Keras 3")
 import keras_hub
 from tensorflow import keras
 
-import tfdpnorm
 from tests.each import each
 from tests.hub_models.cases import _OF, model_of, rows_of
 from tests.hub_models.table import error_of_sum, table, written
 from tests.private_of import private_of
+from tfdpnorm.training.tasks import preprocessed
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "good", "bad", "film", "is", "a"]
 TEXTS = ["the film is good", "a bad film", "good", "the film is bad"]
@@ -46,6 +46,8 @@ def test_a_task_trains_lora_alone_on_texts_and_is_usable_as_before(tmp_path):
     private.compile("sgd")  # with the task's own loss
     private.fit(TEXTS, np.arange(len(TEXTS)) % 2, verbose=0)
     assert private.engine == "book_keeping"
+    (known,) = [c for c in private.ledger.state.caveats if c.code == "trained_in_part"]
+    assert known.fields["trained"] == sum(w.size for w in trained)
     assert all((frozen[w.path] == w.numpy()).all() for w in task.non_trainable_weights)
     assert any((a != b.numpy()).any() for a, b in zip(trained, task.trainable_weights, strict=True))
     expected = task.predict(TEXTS, verbose=0)
@@ -61,13 +63,31 @@ def test_a_task_trains_lora_alone_on_texts_and_is_usable_as_before(tmp_path):
 def test_rows_are_preprocessed_by_themselves():
     """Without a length, a tokeniser pads each batch to its longest row."""
     task = classifier()
-    made = tfdpnorm.training.tasks.Preprocessing(task)(TEXTS)[0]
+    made = preprocessed(task, TEXTS)[0]
     for i, text in enumerate(TEXTS):
         alone = task.preprocessor([text])
         assert all((np.asarray(alone[k])[0] == made[k][i]).all() for k in made)
     task.preprocessor = keras.layers.TextVectorization(vocabulary=WORDS[2:], standardize=None)
     with pytest.raises(ValueError, match="sequence_length"):
-        tfdpnorm.training.tasks.Preprocessing(task)(TEXTS)
+        preprocessed(task, TEXTS)
+
+
+def test_a_task_that_was_trained_before_is_doubted():
+    task = classifier()
+    task.fit(TEXTS, np.arange(len(TEXTS)) % 2, verbose=0)
+    private = private_of(task, num_examples=len(TEXTS), expected_batch_size=2, steps=2)
+    assert "trained_before" in [c.code for c in private.ledger.state.caveats]
+
+
+def test_training_texts_are_not_evaluated_while_they_train():
+    private = private_of(classifier(), num_examples=len(TEXTS), expected_batch_size=2, steps=2)
+    private.compile("sgd")
+    y = np.arange(len(TEXTS)) % 2
+    looks = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: private.evaluate(TEXTS[:2], y[:2], verbose=0)
+    )
+    with pytest.raises(ValueError, match="training example"):
+        private.fit(TEXTS, y, callbacks=[looks], verbose=0)
 
 
 def test_a_task_with_steps_of_its_own_is_rejected():

@@ -217,8 +217,8 @@ def make_private(
     private.conversion, private.suggestion = conversion, suggestion
     if declaration is not None:
         ledger.record(declaration)
-    if conversion is not None and isinstance(given, keras.Model) and not ledger.updates:
-        private.session.provenance.begin(given)
+    if given is not model and isinstance(given, keras.Model) and not ledger.updates:
+        private.session.provenance.begin(given)  # a copy or a task's graph has no optimizer
     for known in filter(
         None, (*caveats_of_phases(plan.earlier), parts.public_rows, _part_of(model))
     ):
@@ -426,7 +426,8 @@ def _said_of_public_rows(public, kinds):
 def _part_of(model):
     """The `Caveat` that names how many of the weights are trained; None if that is most of them."""
     trained = sum(v.shape.num_elements() for v in trainable_variables(model))
-    weights = sum(v.shape.num_elements() for v in raw(list(model.weights)) if v.dtype.is_floating)
+    held = [v for v in raw(list(model.weights)) if v.dtype != tf.uint32]  # which seeds are
+    weights = sum(v.shape.num_elements() for v in held)
     return (
         caveat("trained_in_part", trained=trained, weights=weights)
         if 2 * trained < weights

@@ -57,7 +57,7 @@ from tfdpnorm.training.public_rows_model import PublicRowsModel
 from tfdpnorm.training.resume.resumption import optimizer_settings
 from tfdpnorm.training.session import Session
 from tfdpnorm.training.suggested_rate import OPTIMIZERS
-from tfdpnorm.training.tasks import Preprocessing
+from tfdpnorm.training.tasks import preprocessed, preprocessed_for_fit
 from tfdpnorm.training.wrapped_attributes import WrappedAttributes
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         # optimizer in dynamic loss scaling, which one overflowing example changes without noise.
         super().__init__(name=f"private_{model.name}", dtype="float32")
         self.model = model
-        self.task, self._preprocessing = task, Preprocessing(task)
+        self.task = task
         self.ledger = ledger
         self.plan = ledger.plan
         self.streams, self.replicas = update.streams, update.replicas
@@ -339,7 +339,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         loaded_early = not was_built and has_deferred_weights(self.model)
         kwargs |= {} if batch_size is None else {"batch_size": batch_size}
         kwargs |= {} if person is None else {"person": person}
-        x, y, kwargs = self._preprocessing.of_fit(x, y, kwargs)
+        x, y, kwargs = preprocessed_for_fit(self.task, x, y, kwargs)
         with without_private_values():  # Sources are read already, to compare their rows.
             batches = checked_batches(self, self.streams, self._update.views, x, y, kwargs)
             self.session.check_variables(some=True)
@@ -380,17 +380,17 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """As in Keras. While `fit` runs, training rows are rejected, as in `validation_data`."""
-        if self.session.batches.is_training and not is_validation_of_fit(kwargs):
-            self.session.rows.check_evaluated(x, kwargs.get("steps"))
         if not is_validation_of_fit(kwargs):
-            x, y, weight = self._preprocessing(x, y, kwargs.get("sample_weight"))
+            x, y, weight = preprocessed(self.task, x, y, kwargs.get("sample_weight"))
             kwargs |= {} if weight is None else {"sample_weight": weight}
+            if self.session.batches.is_training:
+                self.session.rows.check_evaluated(x, kwargs.get("steps"))
         found = super().evaluate(x, y, *args, **kwargs)
         return tf.nest.map_structure(_as_number, found)  # Keras 3.6 to 3.12 leave tensors
 
     def predict(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         """As in Keras; rows are preprocessed where the model is a task."""
-        return super().predict(self._preprocessing(x)[0], *args, **kwargs)
+        return super().predict(preprocessed(self.task, x)[0], *args, **kwargs)
 
     def train_on_batch(self, *args: Any, **kwargs: Any) -> Any:
         """As in Keras: one update on given rows, which invalidates the guarantee: no sampling."""

@@ -13,7 +13,6 @@ from tfdpnorm.keras_compat.models import is_functional
 
 # What a task has in place of methods of `keras.Model`.
 _OF_TASKS = {"compile", "fit", "evaluate", "predict"}
-_MOST_KEPT = 2  # training and validation data
 
 
 def is_task(model, own_methods):
@@ -30,38 +29,25 @@ def graph_of(task):
     return keras.Model(task.inputs, task.output, name=task.name)
 
 
-class Preprocessing:
-    """The preprocessing of raw rows, and what it has made of the last ones.
+def preprocessed(task, x, y=None, sample_weight=None):
+    """Returns the triple as the graph of a task takes it.
 
-    Args:
-        task: The task, or None for rows that are taken as they are.
+    Without a task, or with an `x` that is no array, it is the same.
     """
+    if task is None or not isinstance(x, (list, tuple, dict, np.ndarray, tf.Tensor)):
+        return x, y, sample_weight
+    return _in_rows(task.preprocess_samples, (x, y, sample_weight))
 
-    def __init__(self, task):
-        self._task = task
-        self._made = []
 
-    def __call__(self, x, y=None, sample_weight=None):
-        """Returns the triple as the graph takes it; `x` that is no array is left as it is."""
-        given = (x, y, sample_weight)
-        if self._task is None or not isinstance(x, (list, tuple, dict, np.ndarray, tf.Tensor)):
-            return given
-        for before, made in self._made:
-            if all(a is b for a, b in zip(before, given, strict=True)):
-                return made
-        made = _in_rows(self._task.preprocess_samples, given)
-        self._made = [*self._made, (given, made)][-_MOST_KEPT:]
-        return made
-
-    def of_fit(self, x, y, arguments):
-        """Returns x, y and the other arguments of `fit`, and validation data, preprocessed."""
-        x, y, weight = self(x, y, arguments.get("sample_weight"))
-        if weight is not None:
-            arguments = {**arguments, "sample_weight": weight}
-        held_out = arguments.get("validation_data")
-        if isinstance(held_out, tuple):
-            arguments = {**arguments, "validation_data": self(*held_out)}
-        return x, y, arguments
+def preprocessed_for_fit(task, x, y, arguments):
+    """Returns x, y and the other arguments of `fit`, validation data among them, preprocessed."""
+    x, y, weight = preprocessed(task, x, y, arguments.get("sample_weight"))
+    if weight is not None:
+        arguments = {**arguments, "sample_weight": weight}
+    held_out = arguments.get("validation_data")
+    if isinstance(held_out, tuple):
+        arguments = {**arguments, "validation_data": preprocessed(task, *held_out)}
+    return x, y, arguments
 
 
 def _in_rows(preprocess, given):

@@ -13,13 +13,16 @@ from tests.gradients.looped_reference import (
     assert_graph_equals_the_loop,
     double_precision,
     example_rows,
+    looped_sum,
     loss_function,
+    relative_error,
 )
 from tfdpnorm.gradients import OuterSum, book_keeping
 from tfdpnorm.gradients.contributions.row_sums import sums_on_cpu
 from tfdpnorm.gradients.rules.embedding import LookupSum, TiedSum
 from tfdpnorm.independence import prove_training
 from tfdpnorm.keras_compat.devices_and_precision import made_under
+from tfdpnorm.keras_compat.variables import raw
 
 layers = keras.layers
 ROWS, WORDS, WIDTH = 4, 4, 3
@@ -64,6 +67,15 @@ JOINED = {
     "mixed positions": (lambda x, w: tf.matmul(w, x), (5, WORDS)),
     "transposed": (lambda x, w: tf.matmul(x, w, transpose_b=True), (5, WIDTH)),
     "folded positions": (lambda x, w: tf.tensordot(x, w, 1), (WIDTH, 5)),
+    "folded positions, given as heads": (
+        lambda x, w: tf.reshape(tf.reshape(x, [-1, WIDTH]) @ w, [tf.shape(x)[0], WORDS, 2, 2]),
+        (WIDTH, 4),
+    ),
+    "two positions at once": (
+        lambda x, w: tf.reshape(tf.reshape(x, [-1, 2 * WIDTH]) @ w, [tf.shape(x)[0], 10]),
+        (2 * WIDTH, 5),
+    ),
+    "a part without any gradient": (lambda x, w: x * (w + tf.round(w)), (WIDTH,)),
     "einsum": (lambda x, w: tf.einsum("btd,dhp->bthp", x, w), (WIDTH, 2, 2)),
     "a low rank": (
         lambda x, w, a, b: tf.tensordot(x, w + 0.5 * (a @ b), 1),
@@ -141,6 +153,22 @@ NOT_JOINED = {
 }
 
 
+def test_a_number_of_rows_that_is_known_at_run_time_only():
+    function, *shapes = JOINED["a class token"]
+    inputs = keras.Input((WORDS, WIDTH))
+    model = keras.Model(inputs, head(Calculated(function, *shapes)(inputs)))
+    loss_fn, variables = loss_function(model), model.trainable_variables
+    rows = example_rows(model, 3)
+    specs = [tf.TensorSpec([None, *t.shape[1:]], t.dtype) for t in rows]
+
+    @tf.function(input_signature=specs, autograph=False)
+    def clipped(*rows):
+        return book_keeping(model, loss_fn, rows, variables, 0.5).gradients
+
+    found = [g.numpy() for g in clipped(*rows)]
+    assert relative_error(found, looped_sum(loss_fn, rows, variables, 0.5)) < 1e-5
+
+
 @each("name", NOT_JOINED)
 def test_other_operations_take_a_gradient_per_row(name):
     function, *shapes = NOT_JOINED[name]
@@ -172,7 +200,7 @@ class Tied(layers.Layer):
         super().build(shape)
 
     def call(self, x, reverse=False):
-        table = tf.convert_to_tensor(self.table)
+        table = raw(self.table)  # which is read at the ids alone
         return tf.matmul(x, table, transpose_b=True) if reverse else tf.gather(table, x)
 
 

@@ -92,6 +92,9 @@ class Calculation:
                 return
             if joins:
                 self.ends.append((op, places[0]))
+            elif op.type == "ResourceGather":  # it gives no gradient of a tensor to take back
+                self.ends = None
+                return
             else:
                 self._made |= {t.name for t in outputs if t.name not in without}
 
@@ -216,7 +219,7 @@ def _is_copied(t, rows):
     source = t.op.inputs[0] if t.op.type in ("BroadcastTo", "Tile") else None
     if source is None or not t.shape[1:].is_fully_defined() or t.shape[0] != rows:
         return False
-    return source.shape.rank < t.shape.rank or (source.shape[0] == 1 and rows > 1)
+    return source.shape.rank < t.shape.rank or (source.shape[0] == 1 and rows != 1)
 
 
 def _join_of_copies(z):
@@ -269,18 +272,19 @@ def _product(op, place, rows):
     of_u, of_x = (op.get_attr(flags[i]) for i in (place, 1 - place))
     if of_x:
         return None
-    if x.shape.rank == 2 and place == 1 and x.op.type == "Reshape":
-        after = [reader for reader in z.consumers() if reader.type == "Reshape"]
-        if len(after) == 1 and len(z.consumers()) == 1 and _split(after[0].outputs[0], rows):
-            z, x = after[0].outputs[0], x.op.inputs[0]
-    is_apart = _split(z, rows) and _split(x, rows) and x.shape[-1] == op.inputs[1 - place].shape[-1]
-    if not is_apart or (place == 0 and x.shape.rank < 3):
+    widths = x.shape[-1], z.shape[-1]
+    is_folded = x.shape.rank == 2 and place == 1 and _is_folded(x, z, rows)
+    if is_folded:
+        z, x = z.consumers()[0].outputs[0], x.op.inputs[0]
+    if z.shape[0] != rows or x.shape[0] != rows or (place == 0 and x.shape.rank < 3):
         return None
 
     def contribution(b, x):
         if place == 0:  # its columns are the positions
             x, b = (tf.linalg.matrix_transpose(t) for t in (x, b))
-        if x.shape.rank > 2:
+        if is_folded:
+            x, b = (tf.reshape(t, [size(t, 0), -1, n]) for t, n in zip((x, b), widths, strict=True))
+        elif x.shape.rank > 2:
             x, b = map(flat_positions, (x, b))
         # u is [inputs, outputs] to the right of x, and the other way round to its left.
         return OuterSum(*((b, x) if of_u == (place == 1) else (x, b)), u.shape)
@@ -288,8 +292,15 @@ def _product(op, place, rows):
     return Join(z, [x], u, contribution)
 
 
-def _split(t, rows):
-    return t.shape.rank > 1 and t.shape[0] == rows
+def _is_folded(x, z, rows):
+    """Whether a matrix is [rows, ...] in another shape, and what is made of it is so again."""
+    readers = z.consumers()
+    if x.op.type != "Reshape" or [reader.type for reader in readers] != ["Reshape"]:
+        return False
+    before, after = x.op.inputs[0].shape, readers[0].outputs[0].shape
+    if not before.rank or not after.rank or before[1:].num_elements() is None:
+        return False
+    return before[0] == after[0] == rows and before[1:].num_elements() % x.shape[-1] == 0
 
 
 # --- from u back to weights ---
@@ -323,5 +334,10 @@ def _differentiated(u, place, b):
     dtypes = [t.dtype for t in op.outputs]
     again = graph.create_op(op.type, inputs, dtypes, attrs=attributes, op_def=op.op_def)
     output = again.outputs[u.value_index]
-    (found,) = tf.gradients(output, [inputs[place]], grad_ys=[tf.cast(b, u.dtype)])
+    (found,) = tf.gradients(
+        output,
+        [inputs[place]],
+        grad_ys=[tf.cast(b, u.dtype)],
+        unconnected_gradients=tf.UnconnectedGradients.ZERO,
+    )
     return tf.convert_to_tensor(found)
