@@ -5,6 +5,7 @@ import numpy as np
 
 import tfdpnorm
 from tfdpnorm import PrivacyBudget
+from tfdpnorm.privacy import Declaration
 
 rng = np.random.default_rng(0)
 WORDS = (["good", "fine", "lovely", "kind"], ["bad", "awful", "sad", "rude"])
@@ -55,7 +56,13 @@ task.fit(public_texts, 1 - public_y, epochs=3, verbose=0)
 
 task.backbone.enable_lora(4)  # all else of the backbone stays as it is
 
-private = tfdpnorm.make_private(task, budget=PrivacyBudget(3.0, 1e-5), num_examples=1000)
+private = tfdpnorm.make_private(
+    task,
+    budget=PrivacyBudget(3.0, 1e-5),
+    num_examples=1000,
+    # The task was trained before: say on whose data.
+    declaration=Declaration(initial_weights_used_private_data=False),
+)
 private.compile("adam", metrics=["accuracy"])  # with the task's loss
 private.fit(texts[:1000], y[:1000], verbose=0)
 

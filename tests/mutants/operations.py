@@ -103,4 +103,12 @@ MUTANTS = (
         "Parts of an example longer than C are rounded in float32, more than is charged for.",
         _TESTS,
     ),
+    fault(
+        "folded-across-examples",
+        _JOINS,
+        " and before[1:].num_elements() % x.shape[-1] == 0",
+        "",
+        "Numbers of two examples in one position are taken for those of one.",
+        _TESTS,
+    ),
 )

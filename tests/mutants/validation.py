@@ -107,8 +107,8 @@ MUTANTS = (
     fault(
         "evaluations-of-callbacks-unchecked",
         "tfdpnorm/training/private_model.py",
-        "        if self.session.batches.is_training and not",
-        "        if False and not",
+        "            if self.session.batches.is_training:\n                self.session.rows",
+        "            if False:\n                self.session.rows",
         "A callback acts on the loss of training examples.",
         tests_in(_DATA, "test_data_that_callbacks_evaluate_are_checked"),
     ),

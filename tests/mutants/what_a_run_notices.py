@@ -2,6 +2,7 @@
 
 from tests.mutants.mutant import fault, tests_in
 
+_HUB = "tests/hub_models/test_models.py"
 MUTANTS = (
     fault(
         "used-initial-weights-look-fresh",
@@ -129,5 +130,21 @@ MUTANTS = (
         "True and",
         "Weights of a run that is counted nowhere look counted.",
         tests_in("tests/training/test_make_private.py", "test_a_second_phase_counts_the_first"),
+    ),
+    fault(
+        "tasks-begin-fresh",
+        "tfdpnorm/training/make_private.py",
+        "if given is not model and isinstance",
+        "if conversion is not None and isinstance",
+        "A task that was trained without noise passes for one that was not.",
+        tests_in(_HUB, "test_a_task_that_was_trained_before_is_doubted"),
+    ),
+    fault(
+        "texts-preprocessed-together",
+        "tfdpnorm/training/tasks.py",
+        ".batch(1)",
+        ".batch(2)",
+        "What a text becomes depends on the length of another one.",
+        tests_in(_HUB, "test_rows_are_preprocessed_by_themselves"),
     ),
 )

@@ -428,11 +428,9 @@ def _part_of(model):
     trained = sum(v.shape.num_elements() for v in trainable_variables(model))
     held = [v for v in raw(list(model.weights)) if v.dtype != tf.uint32]  # which seeds are
     weights = sum(v.shape.num_elements() for v in held)
-    return (
-        caveat("trained_in_part", trained=trained, weights=weights)
-        if 2 * trained < weights
-        else None
-    )
+    if 2 * trained < weights:
+        return caveat("trained_in_part", trained=trained, weights=weights)
+    return None
 
 
 def _row_sums(plan):

@@ -265,6 +265,19 @@ def test_random_calculations_equal_the_loop(seed):
         assert_graph_equals_the_loop(keras.Model(inputs, head(layer(inputs))), ROWS)
 
 
+def test_examples_that_a_new_shape_mixes_are_left_to_a_run_on_each():
+    def mixed(x, w):
+        return tf.reshape(tf.reshape(x, [-1, 8]) @ w, [ROWS, 3])
+
+    inputs = keras.Input((WORDS, WIDTH), batch_size=ROWS)
+    model = keras.Model(inputs, head(Calculated(mixed, (8, 2))(inputs)))
+    specs = tf.TensorSpec([ROWS, WORDS, WIDTH]), tf.TensorSpec([ROWS, 2])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(ValueError, match="per_example"):
+            prove_training(model, "mse", *specs)
+
+
 def test_numbers_of_other_examples_are_not_verified():
     """The joins say which rows they read; the proof asks it of each."""
     inputs = keras.Input((WORDS, WIDTH), batch_size=ROWS)
