@@ -42,8 +42,8 @@ MUTANTS = (
     fault(
         "returned-weights-not-looked-at",
         _JOINS,
-        "ends += [t for t in returned if calculation.has(t)]",
-        "ends += []",
+        "left += [t for t in returned if calculation.has(t)]",
+        "left += []",
         "What is returned of weights alone has no gradient.",
         _TESTS,
     ),

@@ -213,6 +213,19 @@ def test_a_table_that_is_looked_up_and_multiplied_by(calls):
         assert_graph_equals_the_loop(keras.Model(inputs, head(x)), ROWS)
 
 
+class FixedPlaces(Tied):
+    """Adds what its table has at places that are the same for all examples."""
+
+    def call(self, x):
+        return x + tf.reduce_sum(tf.gather(raw(self.table), [0, 2]), 0)
+
+
+def test_a_fixed_lookup_in_a_variable_takes_a_gradient_per_row():
+    inputs = keras.Input((WORDS, WIDTH), batch_size=ROWS)
+    with pytest.warns(UserWarning, match="no gradient rule for FixedPlaces"):
+        assert_graph_equals_the_loop(keras.Model(inputs, head(FixedPlaces()(inputs))), ROWS)
+
+
 def test_the_sum_of_a_tied_table_is_in_float64():
     """The norms of its two parts are not bounded by C, as rounding in float32 would demand."""
     a, b, c = (tf.constant(x, shape=(2, 1, 1)) for x in ([1.0, 1.0], [1e8, 1.0], [-1e8, 0.0]))

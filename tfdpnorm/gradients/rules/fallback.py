@@ -7,7 +7,7 @@ import tensorflow as tf
 from tfdpnorm.gradients.contributions.contribution import Instantiated
 from tfdpnorm.gradients.map_rows import map_rows
 from tfdpnorm.gradients.refusals import is_of_engine, refusal_of_engine
-from tfdpnorm.gradients.rules.operations import joins_of_call
+from tfdpnorm.gradients.rules.operations import Joins, joins_of_call
 from tfdpnorm.gradients.rules.registry import Rule
 from tfdpnorm.keras_compat.graphs import (
     as_written,
@@ -25,10 +25,10 @@ class FallbackRule(Rule):
 
     Otherwise it runs the layer once more for each row, and back from the gradient of its output.
     That works for any layer with per-example independence, at the cost of rows x weights numbers,
-    and is warned of. Of the
-    arguments each row gets its own part of those that are computed from the examples, and the whole
-    of all others: a table may have as many entries as there are rows. A layer that draws random
-    numbers draws them again; the gradient is then that of the second draw, clipped by its own norm.
+    and is warned of. Of the arguments each row gets its own part of those that are computed from
+    the examples, and the whole of all others: a table may have as many entries as there are rows. A
+    layer that draws random numbers draws them again; the gradient is then that of the second draw,
+    clipped by its own norm.
     """
 
     runs_own_call = True
@@ -43,7 +43,7 @@ class FallbackRule(Rule):
         outputs = call(inputs, *args, **kwargs)
         joined = joins_of_call(_trained(layer), first, (inputs, args, kwargs), outputs)
         if joined is not None:
-            for join in joined[0]:
+            for join in joined.joins:
                 watch(join.z)
             return outputs, joined
         _check_reads(layer, first, (inputs, args, kwargs), masks)
@@ -55,11 +55,8 @@ class FallbackRule(Rule):
         return outputs, (call, (inputs, args, kwargs), masks, context_of_call())
 
     def contributions(self, layer, remembered, gradients):
-        if len(remembered) == 2:
-            joins, calculation = remembered
-            pairs = zip(joins, gradients, strict=True)
-            parts = [(join.u, join.contribution(b, *join.operands)) for join, b in pairs]
-            return [found for u, part in parts for found in calculation.back(u, part)]
+        if isinstance(remembered, Joins):
+            return remembered.contributions(gradients)
         call, arguments, masks, context = remembered
         variables = _trained(layer)
         count = gradients[0].shape[0]

@@ -56,20 +56,23 @@ class Join(NamedTuple):
     contribution: object
 
 
+class Joins(NamedTuple):
+    """The `Join`s of a call, a list, and the `Calculation` of their u's."""
+
+    joins: list
+    calculation: object
+
+    def contributions(self, gradients):
+        """Returns pairs (variable, `Contribution`), from the gradients of the z's, in order."""
+        pairs = zip(self.joins, gradients, strict=True)
+        parts = [(join.u, join.contribution(b, *join.operands)) for join, b in pairs]
+        return [found for u, part in parts for found in self.calculation.back(u, part)]
+
+
 class Calculation:
-    """What a call computes from variables alone, and the operations that read it beside examples.
+    """What a call computes from `variables` alone."""
 
-    Args:
-        variables: List of `tf.Variable`.
-        operations: Those of the call, in order.
-        without: Names of tensors that count as computed from examples.
-
-    Attributes:
-        ends: List of pairs (operation, place of the input that is computed from variables); None
-            if an operation has several such inputs beside others, or functions inside it.
-    """
-
-    def __init__(self, variables, operations, without):
+    def __init__(self, variables):
         handles = {id(v.handle): v for v in variables}
         captures = getattr(current_graph(), "captures", ())
         handles |= {
@@ -77,7 +80,16 @@ class Calculation:
             for outside, inside in captures
             if id(outside) in handles
         }
-        self._handles, self._made, self.ends = handles, set(), []
+        self._handles, self._made = handles, set()
+
+    def ends(self, operations, without):
+        """Follows the operations of the call, in order, to those that read it beside examples.
+
+        Tensors whose names are in `without` count as computed from examples. Returns a list of
+        pairs (operation, place of the input that is computed from variables); None if an operation
+        has several such inputs beside others, or is one that cannot be run again.
+        """
+        found = []
         read = {t.name: t for op in operations for t in op.inputs}
         of_examples = dict(zip(read, computed_from_arguments(list(read.values())), strict=True))
         of_examples |= dict.fromkeys(without, True)
@@ -87,16 +99,15 @@ class Calculation:
             if not places or not outputs or op.type in _WITHOUT_GRADIENT:
                 continue
             joins = any(of_examples[t.name] for i, t in enumerate(op.inputs) if i not in places)
-            if (joins and len(places) > 1) or not _is_plain(op):
-                self.ends = None
-                return
+            # A lookup in a variable gives no gradient of a tensor to take back.
+            is_dead_end = op.type == "ResourceGather" and not joins
+            if (joins and len(places) > 1) or not _is_plain(op) or is_dead_end:
+                return None
             if joins:
-                self.ends.append((op, places[0]))
-            elif op.type == "ResourceGather":  # it gives no gradient of a tensor to take back
-                self.ends = None
-                return
+                found.append((op, places[0]))
             else:
                 self._made |= {t.name for t in outputs if t.name not in without}
+        return found
 
     def has(self, tensor):
         """Whether a tensor is computed from the variables alone, or is the handle of one."""
@@ -133,7 +144,7 @@ def _is_plain(op):
 
 
 def joins_of_call(variables, first, arguments, outputs):
-    """Returns the pair of the `Join`s of a layer's call and its `Calculation`.
+    """Returns the `Joins` of a layer's call.
 
     The call made the operations of the graph from number `first` on; `arguments` and `outputs` are
     structures. None for calls that joins do not describe.
@@ -145,21 +156,18 @@ def joins_of_call(variables, first, arguments, outputs):
     returned = [t for t in tf.nest.flatten(outputs) if tf.is_tensor(t)]
     copies = {}  # what has a copy of a weight for each row
     while True:
-        calculation = Calculation(variables, operations, copies)
-        if calculation.ends is None:
+        calculation = Calculation(variables)
+        ends = calculation.ends(operations, copies)
+        if ends is None:
             return None
-        joins = [_join(op, place, rows, calculation) for op, place in calculation.ends]
-        ends = [
-            op.inputs[place]
-            for (op, place), join in zip(calculation.ends, joins, strict=True)
-            if join is None
-        ]
-        ends += [t for t in returned if calculation.has(t)]
-        if not ends:
-            return [*joins, *map(_join_of_copies, copies.values())], calculation
-        if not all(_is_copied(t, rows) for t in ends):
+        joins = [_join(op, place, rows, calculation) for op, place in ends]
+        left = [op.inputs[i] for (op, i), join in zip(ends, joins, strict=True) if join is None]
+        left += [t for t in returned if calculation.has(t)]
+        if not left:
+            return Joins([*joins, *map(_join_of_copies, copies.values())], calculation)
+        if not all(_is_copied(t, rows) for t in left):
             return None
-        copies |= {t.name: t for t in ends}
+        copies |= {t.name: t for t in left}
 
 
 def _join(op, place, rows, calculation):
