@@ -44,6 +44,7 @@ def test_it_trains_privately_and_survives_saving(tmp_path):
     private = tfdpnorm.make_private(network, plan, public_batch=1 - images(4))
     private.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     private.fit(images(), np.arange(6) % 3, verbose=0)
+    assert private._update.engine.now.name == "book_keeping"
     private.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     expected = network.predict(images(), verbose=0)

@@ -486,4 +486,15 @@ MUTANTS = (
         "The program calls any graph verified.",
         _CERTIFICATE,
     ),
+    fault(
+        "functions-with-the-outputs-of-their-gradients",
+        "tfdpnorm/keras_compat/functions.py",
+        "if graph is None or _has_grown(function, graph):",
+        "if graph is None:",
+        "Each ResNet-9 is trained by the slow engine.",
+        tests_in(
+            "tests/independence/verification/test_plain_graphs.py",
+            "test_a_function_that_was_differentiated_is_the_one_that_runs",
+        ),
+    ),
 )

@@ -25,13 +25,19 @@ def function_graph(op, name):
 
 def _graph_of(op, function):
     graph = getattr(function, "graph", None)
-    if graph is None:
+    if graph is None or _has_grown(function, graph):
         graph = _of_definitions.get(function)
     if graph is None:
         with op.graph.as_default():  # where the functions that it calls are looked up
             graph = function_def_to_graph(function.definition)
         _of_definitions[function] = graph
     return graph
+
+
+def _has_grown(function, graph):
+    """Whether a gradient of the function has added outputs to its graph since it was defined."""
+    definition = getattr(function, "cached_definition", None)
+    return definition is not None and len(definition.signature.output_arg) != len(graph.outputs)
 
 
 def shaped_graph(op, name, shapes):

@@ -53,6 +53,22 @@ def test_a_function_that_is_called_twice_in_one_shape_is_one_graph():
     assert len({id(op.functions["f"]) for op in graph.operations if op.functions}) == 1
 
 
+def test_a_function_that_was_differentiated_is_the_one_that_runs():
+    """Its graph then has further outputs, for its gradient; with Mish, in all of ResNet-9."""
+    inner = tf.function(lambda x: x * tf.tanh(x) * tf.exp(x), jit_compile=True)
+
+    def gradient(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = inner(x)
+        return tape.gradient(y, x)
+
+    concrete = traced(inner, [spec(4)])
+    tf.function(gradient).get_concrete_function(spec(4))
+    (call,) = [op for op in plain_graph(concrete.graph).graph.operations if op.functions]
+    assert len(call.functions["f"].outputs) == len(call.outputs) == 1
+
+
 @each("draw, stateful", [(tf.random.normal, True), (lambda s: tf.zeros(s), False)])
 def test_state_is_told(draw, stateful):
     graph = plain(lambda x: x + draw(tf.shape(x)), spec(4)).graph
