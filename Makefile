@@ -102,9 +102,9 @@ pick_python() {
 lock() { t=$${1#3.}; echo "requirements/py3$${t%%.*}-tf$$tensorflow.lock"; }
 packages_stamp() {
     if [ "$$locked" = yes ]; then from=$$(lock "$$1"); else from=setup.py; fi
-    echo "$$1 $$(pwd -P)/$$venv $$(cksum <"$$from") $$from $$tensorflow $$keras"
+    echo "$$1 $$(cd "$$venv" && pwd -P) $$(cksum <"$$from") $$from $$tensorflow $$keras"
 }
-checkout_stamp() { cat setup.py pyproject.toml tfdpnorm/_version.py | cksum; }
+checkout_stamp() { pwd -P; cat setup.py pyproject.toml tfdpnorm/_version.py | cksum; }
 
 # check_ours: fail, with a sentence, if there is something at $$venv that no target made.
 check_ours() {
@@ -124,8 +124,12 @@ prepare() {
     if [ -z "$$current" ] ||
         [ "$$(cat "$$venv"/packages.stamp 2>/dev/null)" != "$$(packages_stamp "$$current")" ]; then
         check_ours || return 1
-        # The Python of before, if there was one and none is given.
-        asked=$$given given=$${given:-$${current%.*}}
+        # If none is given: the Python that made it, else one of its version, else any.
+        asked=$$given
+        if [ -z "$$given" ] && [ -n "$$current" ]; then
+            given=$$("$$venv"/bin/python -c 'import sys; print(sys._base_executable)')
+            pick_python 2>/dev/null || given=$${current%.*}
+        fi
         pick_python 2>/dev/null || { given=$$asked; pick_python; } || return 1
         rm -rf "$$venv" || return 1
         mkdir -p "$$venv" && : >"$$venv"/packages.stamp || return 1

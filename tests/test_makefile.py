@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 
 import pytest
 
@@ -177,11 +178,36 @@ def test_an_interrupted_installation_starts_from_nothing(checkout):
     assert made(checkout, "clean").returncode == 0 and not (checkout / ".venv").exists()
 
 
-def test_a_copied_environment_is_made_again_with_the_python_of_before(checkout):
-    own = checkout / ".venv" / "bin" / "python"
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_copied_environment_is_made_again_with_its_python(checkout, is_there):
+    """With the one that made it, which may be on no PATH; or else with one of its version."""
+    own, base = checkout / ".venv" / "bin" / "python", checkout / "base"
     own.parent.mkdir(parents=True)
-    fake_python(own, "3.11.5")
+    fake_python(own, f"$(case $2 in *_base_*) echo {base} ;; *) echo 3.11.5 ;; esac)")
     (checkout / ".venv" / "packages.stamp").write_text("of another folder")
+    fake_python(base, "3.11.5" if is_there else None)
     pythons_at(checkout / "bin", python3_11="3.11.7", python3_12="3.12.1")
     result = check_python("-C", checkout, path=checkout / "bin", target="env")
-    assert "(Python 3.11.7)" in result.stdout, result.stderr
+    version = "3.11.5" if is_there else "3.11.7"
+    assert f"(Python {version})" in result.stdout, result.stderr
+
+
+def test_two_checkouts_may_share_an_environment(checkout):
+    """Its packages are those of the lock, wherever `make` was called."""
+    shared, other = checkout / "shared", checkout / "other"
+    own = shared / "bin" / "python"
+    own.parent.mkdir(parents=True)
+    fake_python(own, "3.11.5")
+    shutil.copytree(checkout, other, ignore=shutil.ignore_patterns("other", "shared"))
+    for folder in (checkout, other):
+        (shared / "packages.stamp").write_text(
+            f"3.11.5 {shared} {_cksum(folder / 'requirements/py311-tf2.21.lock')} "
+            "requirements/py311-tf2.21.lock 2.21 \n"
+        )
+        result = check_python("-C", folder, f"VENV={shared}", target="env")
+        assert "Installing" not in result.stdout and own.exists(), result.stderr
+
+
+def _cksum(path):
+    with path.open() as file:
+        return subprocess.run(["cksum"], stdin=file, capture_output=True, text=True).stdout.strip()
