@@ -350,6 +350,17 @@ def with_held_optimizers(optimizer):
     return [optimizer, *held]
 
 
+def asks_for_direction(callback):
+    """Whether later Keras 3 looks for the direction of what a callback monitors, after an epoch."""
+    return hasattr(callback, "_set_monitor_op") and callback.mode == "auto"
+
+
+def steps_of(optimizer):
+    """The most steps that an optimizer (or None) has made, or one that it holds."""
+    held = [] if optimizer is None else with_held_optimizers(optimizer)
+    return max((int(each.iterations) for each in held), default=0)
+
+
 def chooses_by_a_function(optimizer):
     """Whether a MultiOptimizer asks a function for its optimizers, and has none before training."""
     by_map = getattr(keras.optimizers, "MultiOptimizer", ())  # of late Keras 3

@@ -27,6 +27,7 @@ from tfdpnorm.training.checks.advice import usual_gradient_norm, warn_of_ineffec
 from tfdpnorm.training.checks.callbacks import (
     check_callbacks,
     check_rate_is_settable,
+    named_by_evaluations,
     saves_whole_models,
     validations_first,
 )
@@ -612,8 +613,20 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
             validation_data_given=arguments.get("validation_data") is not None,
             validation_is_public=validation_is_public,
             names_of_metrics=self._names_of_metrics,
+            names_of_logs=self._names_of_logs(),
         )
+        for callback in callbacks:
+            if not isinstance(callback, PrivateValidation):
+                self.session.rows.check_named(named_by_evaluations(callback))
         return callbacks
+
+    def _names_of_logs(self):
+        """The names of losses and metrics that `fit` logs; None where Keras may choose others."""
+        outputs = [0] if isinstance(self.model, keras.Sequential) else self.output_names or ()
+        # Metrics by the names of classes, such as "AUC", may get a number behind theirs.
+        if len(outputs) != 1 or any(name != name.lower() for name in self._names_of_metrics):
+            return None
+        return {"loss", *self._names_of_metrics}
 
     def _check_may_fit(self):
         check_no_strategy(self.model)

@@ -89,6 +89,27 @@ class RowsOfRun:
         for trained, _ in self._trained:
             check_no_training_rows(x, trained, steps=steps)
 
+    def check_named(self, values):
+        """As `check_evaluated`, of what a callback might evaluate: values that look like inputs."""
+        for value in values:
+            if isinstance(value, (tuple, list)) and value:  # (x, y)
+                self.check_named(value[:1])
+            for trained, _ in self._trained:
+                if _look_alike(value, trained.leaves):
+                    check_no_training_rows(value, trained)
+
+
+def _look_alike(value, theirs):
+    """Whether a value is arrays, or batches of arrays, of the shapes of the training inputs."""
+    if isinstance(value, tf.data.Dataset):
+        if int(value.cardinality()) == tf.data.INFINITE_CARDINALITY:
+            return False
+        value = _inputs(value.element_spec)
+    leaves = tf.nest.flatten(value)
+    if not all(isinstance(leaf, (np.ndarray, tf.Tensor, tf.TensorSpec)) for leaf in leaves):
+        return False
+    return [leaf.shape[1:] for leaf in leaves] == [leaf.shape[1:] for leaf in theirs]
+
 
 def _check_persons(persons, before):
     """Rejects other persons than before for the same rows; None: not persons are protected."""

@@ -11,6 +11,7 @@ from tfdpnorm.keras_compat.variables import KERAS_3
 from tfdpnorm.privacy import PrivacyLedger, make_plan, privacy_statement
 from tfdpnorm.privacy.entries import Updates
 from tfdpnorm.training import WeightAverage, suggested_optimizer
+from tfdpnorm.training.callbacks.privacy_tensorboard import PrivacyTensorBoard
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 from tfdpnorm.training.checks.callbacks import (
     check_callbacks,
@@ -110,7 +111,7 @@ class TestRefused:
 
     def test_validation_that_there_is_none_of(self, check):
         for make in (EarlyStopping, ReduceLROnPlateau, Third):
-            with pytest.raises(ValueError, match="validation_data for .*'val_loss'"):
+            with pytest.raises(ValueError, match="'val_loss'.*validation_data"):
                 check([make("val_loss")])
 
     def test_two_of_one_name(self, check):
@@ -136,7 +137,7 @@ class TestAllowed:
                 ModelCheckpoint("every.keras"),
                 ModelCheckpoint("{epoch:02d}-{batch}.keras", monitor="loss"),
             ],
-            [EarlyStopping("epsilon"), ReduceLROnPlateau("lr"), ReduceLROnPlateau("epsilon")],
+            [f("epsilon", mode="min") for f in (EarlyStopping, ReduceLROnPlateau)],
             [
                 [ReduceLROnPlateau("private_val_accuracy")],
                 ModelCheckpoint(
@@ -213,13 +214,81 @@ class TestRecorded:
         ]
 
     def test_files_that_could_not_be_written(self, check, tmp_path):
-        with pytest.raises(ValueError, match="asks for 'val_loss'"):
-            check([ModelCheckpoint("{epoch}-{val_loss:.2f}.keras")], validation_data_given=False)
         (tmp_path / "file").write_text("")
-        for make, name in ((ModelCheckpoint, "a.keras"), (keras.callbacks.CSVLogger, "log.csv")):
-            check([make(str(tmp_path / "new" / name))], validation_data_given=True)
-            with pytest.raises(ValueError, match="cannot write into the folder"):
-                check([make(str(tmp_path / "file" / name))], validation_data_given=True)
+        (tmp_path / "folder.keras").mkdir()
+        tensorboard = keras.callbacks.TensorBoard
+        for make, name in (
+            (ModelCheckpoint, "file/{epoch}/a.keras"),
+            (ModelCheckpoint, "folder.keras"),
+            (ModelCheckpoint, "{epoch:zz}.keras"),
+            (keras.callbacks.CSVLogger, "file/log.csv"),
+            (tensorboard, "file/logs"),
+            (PrivacyTensorBoard, "file/logs"),
+        ):
+            with pytest.raises(ValueError, match=f"{make.__name__} cannot write"):
+                check([make(str(tmp_path / name))])
+        for make, name in ((ModelCheckpoint, "{epoch}/a.keras"), (tensorboard, "logs")):
+            check([make(str(tmp_path / "new" / name))])
+
+    def test_names_that_fit_does_not_log(self, check):
+        logs = {"loss", "accuracy"}
+        for make in (EarlyStopping, ReduceLROnPlateau):
+            check([make("val_loss")], validation_data_given=True, names_of_logs=logs)
+            check([make("val_acc"), Third(None)], validation_data_given=True, names_of_logs=logs)
+            with pytest.raises(ValueError, match="'val_acc'.*val_accuracy"):
+                check([make("val_acc")], validation_data_given=True, names_of_logs=logs)
+        check([ModelCheckpoint("{epoch}-{accuracy:.2f}.keras")], names_of_logs=logs)
+        for name in ("acc", "val_accuracy"):
+            with pytest.raises(ValueError, match=name):
+                check([ModelCheckpoint(f"{{epoch}}-{{{name}:.2f}}.keras")], names_of_logs=logs)
+
+
+class Evaluates(keras.callbacks.Callback):
+    def __init__(self, *data):
+        super().__init__()
+        self.data = data
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.model.evaluate(*self.data, verbose=0)
+
+
+def _evaluations(x, y):
+    """Callbacks that evaluate rows, which they name in several ways."""
+    dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(5)
+
+    def of_model(trained):
+        return lambda epoch, logs: trained.evaluate(x[:3], y[:3], verbose=0)
+
+    yield lambda trained: Evaluates(x, y)
+    yield lambda trained: Evaluates(dataset)
+    yield lambda trained: keras.callbacks.LambdaCallback(on_epoch_end=of_model(trained))
+
+
+def test_training_rows_that_a_callback_will_evaluate(compiled, build, data):
+    trained = compiled(build())
+    for make in _evaluations(*data):
+        with pytest.raises(ValueError, match="training examples"):
+            trained.fit(*data, verbose=0, callbacks=[make(trained)])
+        assert trained.ledger.updates == 0
+    others = [make(trained) for make in _evaluations(data[0] + 1, data[1])]
+    trained.fit(*data, epochs=1, steps_per_epoch=1, verbose=0, callbacks=others)
+
+
+def test_noisy_accuracies_should_rise(compiled, build, data):
+    """Keras 3 asks for the direction of what it does not know, at the end of an epoch."""
+    stops = EarlyStopping("private_val_accuracy")
+    compiled(build()).fit(
+        *data,
+        epochs=1,
+        steps_per_epoch=1,
+        verbose=0,
+        callbacks=[stops, PrivateValidation(data[0] + 1, data[1], noise_multiplier=1.0)],
+    )
+    best = stops.best
+    assert best is not None and stops.monitor_op(best + 1, best)
+    if KERAS_3:
+        with pytest.raises(ValueError, match="mode="):
+            check_callbacks([EarlyStopping("epsilon")], None, validation_data_given=False)
 
 
 class TestOrder:

@@ -41,11 +41,11 @@ class PrivacyTensorBoard(keras.callbacks.Callback):
     def __init__(self, log_dir: str | os.PathLike) -> None:
         super().__init__()
         check_tensorboard(type(self).__name__)
-        self._log_dir = str(log_dir)
+        self.log_dir = str(log_dir)
         self._writer = None
 
     def on_train_begin(self, logs: dict | None = None) -> None:
-        self._writer = tf.summary.create_file_writer(self._log_dir)
+        self._writer = tf.summary.create_file_writer(self.log_dir)
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         with self._writer.as_default(step=self.model.ledger.state.updates):

@@ -1,5 +1,6 @@
 """The inputs of callbacks, and their effect on the guarantee."""
 
+import inspect
 import os
 import string
 import warnings
@@ -9,7 +10,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.errors import PrivacyError, PrivacyWarning
-from tfdpnorm.keras_compat.training import has_schedule
+from tfdpnorm.keras_compat.training import asks_for_direction, has_schedule
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.state import check_queries_are_by_row
 from tfdpnorm.training.callbacks.privacy_tensorboard import PrivacyTensorBoard, check_tensorboard
@@ -36,6 +37,12 @@ _LOGGERS = (
     keras.callbacks.RemoteMonitor,
     PrivacyTensorBoard,
 )
+_PATHS = (
+    (keras.callbacks.ModelCheckpoint, "filepath"),
+    (keras.callbacks.CSVLogger, "filename"),
+    (keras.callbacks.TensorBoard, "log_dir"),
+    (PrivacyTensorBoard, "log_dir"),
+)
 _SET_THE_RATE = (keras.callbacks.ReduceLROnPlateau, keras.callbacks.LearningRateScheduler)
 _NEVER_STOP = (keras.callbacks.ReduceLROnPlateau, keras.callbacks.ModelCheckpoint)
 
@@ -52,7 +59,13 @@ def validations_first(callbacks):
 
 
 def check_callbacks(
-    callbacks, ledger, *, validation_data_given, validation_is_public=False, names_of_metrics=()
+    callbacks,
+    ledger,
+    *,
+    validation_data_given,
+    validation_is_public=False,
+    names_of_metrics=(),
+    names_of_logs=None,
 ):
     """Rejects callbacks that act on private numbers; names in the ledger what else they do.
 
@@ -69,6 +82,8 @@ def check_callbacks(
 
     What may stop training by any of these but "epsilon" holds the ledger to the whole plan. What
     writes logs to files is named in the statement. Nothing is recorded if anything is rejected.
+
+    `names_of_logs` are those of losses and metrics, without "val_"; None where they are not known.
     """
     callbacks = validations_first(callbacks)
     names = [c.name for c in callbacks if isinstance(c, PrivateValidation)]
@@ -87,9 +102,15 @@ def check_callbacks(
                 "both: callbacks would act on the metric, which has no noise. Rename the metric."
             )
     free = {*FREE, *names}
+    logs = None
+    if names_of_logs is not None and all(map(_adds_no_logs, callbacks)):
+        logs = {*free, *names_of_logs}
+        logs |= {f"val_{name}" for name in names_of_logs} if validation_data_given else set()
     for callback in callbacks:
         _refuse(callback, ledger, free, validation_data_given)
-        _check_files(callback, free, validation_data_given)
+        _check_logs(callback, logs, validation_data_given, ledger)
+        _settle_direction(callback, names)
+        _check_files(callback)
     public_validation = validation_is_public or not validation_data_given
     for callback in callbacks:
         _record(callback, ledger, free, public_validation)
@@ -140,35 +161,80 @@ def _refuse(callback, ledger, free, validation_data_given):
             f"{monitor!r}, which is computed on the training examples without noise. "
             f'Monitor "val_..." of public validation_data{_or_noisy(ledger)}.'
         )
-    if not validation_data_given:
-        raise ValueError(
-            f"Expected validation_data for {name} with monitor={monitor!r}, got none: the callback "
-            f"would do nothing. Pass validation_data{_or_noisy(ledger)}."
-        )
 
 
-def _check_files(callback, free, validation_data_given):
-    """Rejects files that could not be written, before updates are paid for."""
+def _adds_no_logs(callback):
+    """Whether a callback is Keras' or ours, which write no names of their own into the logs."""
+    return type(callback).__module__.partition(".")[0] in ("keras", "tfdpnorm")
+
+
+def _check_logs(callback, logs, validation_data_given, ledger):
+    """Rejects names that will not be in the logs; `logs` are those that will, or None."""
     is_checkpoint = isinstance(callback, keras.callbacks.ModelCheckpoint)
-    if not is_checkpoint and not isinstance(callback, keras.callbacks.CSVLogger):
-        return
-    name = type(callback).__name__
-    path = callback.filepath if is_checkpoint else callback.filename
-    fields = _file_name_fields(callback) if is_checkpoint else set()
-    unknown = [x for x in sorted(fields - free) if x.startswith("val_")]
-    if unknown and not validation_data_given:
-        raise ValueError(
-            f"There is no validation_data, and {name} asks for {unknown[0]!r} in the names of its "
-            f"files, {path!r}. Pass validation_data to fit(), or leave {{{unknown[0]}}} out."
-        )
-    folder = os.path.dirname(path)
-    if folder and "{" not in folder:
-        try:
-            os.makedirs(folder, exist_ok=True)
-        except OSError as error:
+    needed = _file_name_fields(callback) - {"epoch", "batch"} if is_checkpoint else set()
+    needed |= {_monitored(callback)} - {None}
+    for name in sorted(needed):
+        if name.startswith("val_") and not validation_data_given:
             raise ValueError(
-                f"{name} cannot write into the folder {folder!r}: {error.strerror}."
-            ) from None
+                f"{type(callback).__name__} needs {name!r}, and there is no validation_data. Pass "
+                f"validation_data to fit(){_or_noisy(ledger)}."
+            )
+        if logs is not None and name not in logs:
+            raise ValueError(
+                f"{type(callback).__name__} needs {name!r}, which fit() does not show. It shows "
+                f"{', '.join(sorted(logs))}."
+            )
+
+
+def _settle_direction(callback, noisy):
+    """Says of noisy accuracies that they should rise; Keras 3 asks for others after an epoch."""
+    monitor = getattr(callback, "monitor", None)
+    if asks_for_direction(callback):
+        if monitor in FREE:
+            raise ValueError(
+                f"{type(callback).__name__} does not know whether {monitor!r} should rise or fall. "
+                'Pass mode="max" or mode="min".'
+            )
+        callback.mode = "max" if monitor in noisy else "auto"
+
+
+def _check_files(callback):
+    """Rejects files that could not be written, before updates are paid for."""
+    path = next((getattr(callback, at) for cls, at in _PATHS if isinstance(callback, cls)), None)
+    if path is None:
+        return
+    is_checkpoint, why = isinstance(callback, keras.callbacks.ModelCheckpoint), None
+    try:
+        if is_checkpoint:
+            fields = dict.fromkeys(_file_name_fields(callback), 0.5)
+            os.makedirs(os.path.dirname(str(path).partition("{")[0]) or ".", exist_ok=True)
+            path = path.format(**{**fields, "epoch": 1, "batch": 1})
+        is_folder = isinstance(callback, (keras.callbacks.TensorBoard, PrivacyTensorBoard))
+        os.makedirs(path if is_folder else os.path.dirname(path) or ".", exist_ok=True)
+        if os.path.isdir(path) and not is_folder:
+            why = "it is a folder"
+    except OSError as error:
+        why = error.strerror
+    except (ValueError, LookupError) as error:
+        why = str(error)
+    if why is not None:
+        raise ValueError(f"{type(callback).__name__} cannot write to {str(path)!r}: {why}.")
+
+
+def named_by_evaluations(callback):
+    """Returns the values that functions of a callback name which call an `evaluate`, a list.
+
+    Attributes of the callback, globals, and variables of enclosing functions.
+    """
+    parts = {**dict(inspect.getmembers(type(callback))), **vars(callback)}
+    found = []
+    for function in filter(inspect.isfunction, parts.values()):
+        names = function.__code__.co_names
+        if "evaluate" in names:
+            outer = inspect.getclosurevars(function)
+            found += [*outer.globals.values(), *outer.nonlocals.values()]
+            found += [vars(callback).get(name) for name in names]
+    return found
 
 
 def _record(callback, ledger, free, public_validation):
