@@ -109,9 +109,17 @@ MUTANTS = (
     fault(
         "trained-before-unsaid",
         "tfdpnorm/training/provenance.py",
-        '    return (caveat("trained_before", steps=steps), *known) if steps else known\n',
-        "    return known\n",
+        'known = (caveat("trained_before", steps=steps),) if steps else ()',
+        "known = ()",
         "What a model has learnt without privacy before the run is not mentioned.",
+        tests_in("tests/training/test_provenance.py", "TestAtTheStart"),
+    ),
+    fault(
+        "files-begin-fresh",
+        "tfdpnorm/convert/convert.py",
+        "    remember_training(loaded, _steps_in_file(path))\n",
+        "",
+        "A file that was trained without noise passes for a new model.",
         tests_in("tests/training/test_provenance.py", "TestAtTheStart"),
     ),
     fault(

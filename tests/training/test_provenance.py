@@ -8,11 +8,13 @@ import pytest
 from tensorflow import keras
 
 from tests.private_of import private_of
+from tfdpnorm.convert import convert_model, load_model
 from tfdpnorm.errors import PrivacyWarning
-from tfdpnorm.privacy import Declaration, read_ledger
+from tfdpnorm.privacy import Declaration, metadata, read_ledger
 from tfdpnorm.training import WeightAverage, weights_digest
 
 ELSEWHERE = "Weights of "
+KERAS_2 = pytest.mark.keras_2_only("writes no SavedModel that it could load")
 
 
 def statement(private):
@@ -246,6 +248,22 @@ class TestAtTheStart:
         assert "its optimizer had made 2 steps" in statement(made(plain, convert="group"))
         text = statement(made(trained().model, convert="group"))
         assert "another private model had trained them" in text
+
+    @pytest.mark.parametrize("ending", [".keras", ".h5", pytest.param("", marks=KERAS_2)])
+    def test_files_and_copies_know_what_trained_them(self, plain, ending, tmp_path, monkeypatch):
+        """By every door, in a process that has not seen the training."""
+        path = tmp_path / f"plain{ending}"
+        plain.save(path)
+        of_keras = keras.models.load_model if ending else load_model  # Keras 2 loses its steps
+        for door in (
+            lambda: made(path),
+            lambda: made(path, convert="group"),
+            lambda: made(load_model(path)),
+            lambda: made(convert_model(path, "group").model),
+            lambda: made(convert_model(of_keras(path), "group").model),
+        ):
+            monkeypatch.setattr(metadata, "_origins", {})
+            assert "had made 2 steps" in statement(door())
 
     def test_layers_frozen_after_training_are_in_the_metadata(self, trained):
         private = trained()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import pathlib
 import warnings
+import zipfile
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -31,6 +33,7 @@ from tfdpnorm.keras_compat.saving import (
 from tfdpnorm.keras_compat.variables import KERAS_3
 from tfdpnorm.layers import PublicMomentsLayer, PublicStatistics, record_pass
 from tfdpnorm.privacy.metadata import read_metadata
+from tfdpnorm.training.provenance import remember_training
 
 if TYPE_CHECKING:
     import os
@@ -44,7 +47,7 @@ def load_model(
     """Returns a Keras model, loaded from a file if a path is given.
 
     A file can hold code, for instance in Lambda layers of the HDF5 format: load only trusted files.
-    If a private run of this library wrote it, statements of later runs that train it name that run.
+    Statements of later runs that train it say that it was trained, and by which private run.
 
     Args:
         model: A Keras model; or the path of a `.keras` file (with Keras 3 also one of Keras 2), of
@@ -99,7 +102,32 @@ def load_model(
             "does not hold. Pass them in custom_objects."
         )
     read_metadata(path)
+    remember_training(loaded, _steps_in_file(path))
     return loaded
+
+
+def _steps_in_file(path):
+    """The steps of the optimizer that a file of a model or a SavedModel holds; 0 without one."""
+    if path.is_dir():
+        reader = tf.train.load_checkpoint(str(path / "variables" / "variables"))
+        names = [name for name in reader.get_variable_to_shape_map() if "optimizer" in name]
+        return _most_steps(np.asarray(reader.get_tensor(name)) for name in names)
+    import h5py  # which models that are not from files do not need
+
+    with contextlib.ExitStack() as stack:
+        file = path
+        if zipfile.is_zipfile(path):
+            archive = stack.enter_context(zipfile.ZipFile(path))
+            file = stack.enter_context(archive.open("model.weights.h5"))
+        file, found = stack.enter_context(h5py.File(file, "r")), []
+        for name in {"optimizer", "optimizer_weights"} & set(file):
+            file[name].visititems(lambda _, each: found.append(each))
+        return _most_steps(each[()] for each in found if isinstance(each, h5py.Dataset))
+
+
+def _most_steps(values):
+    """The largest of single integers, which an optimizer counts its steps by."""
+    return max((int(v) for v in values if not v.shape and v.dtype.kind in "iu"), default=0)
 
 
 OPTIONS = (
@@ -204,6 +232,7 @@ def convert_model(
             f"Model {original.name!r} has no weights yet. Call it on a batch, or "
             "model.build(input_shape), first."
         )
+    remember_training(original)
     # Before the copy: it would lose vocabularies, and hold a mean as a constant.
     check_no_adapted_layers(original, normalization_is_public=normalization_is_public)
     check_made_by_configs(original, "converted")

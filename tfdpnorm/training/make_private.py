@@ -110,8 +110,8 @@ def make_private(
     attribute `suggestion` of the result holds them, with reasons. With a plan, you choose them.
 
     Args:
-        model: A Sequential, functional or subclassed Keras model; with `convert`, or the path of
-            one. Or a task of KerasHub, whose graph is trained, on rows that it preprocesses.
+        model: A Sequential, functional or subclassed Keras model, or the path of one. Or a task of
+            KerasHub, whose graph is trained, on rows that it preprocesses.
         plan: `tfdpnorm.privacy.PrivacyPlan`, see `tfdpnorm.make_plan`: the number of examples, the
             expected batch size, the updates, the clipping norm, and the noise for a budget. None to
             have one suggested from the next five.
@@ -188,6 +188,8 @@ def make_private(
     _check_settings(insecure_seed, physical_batch_size, validate, declaration)
     noise_generator = generator_of(noise_generator, insecure_seed)
     public, run_dir, given = PublicBatch.of(public_batch), RunDir.of(run_dir), model
+    if isinstance(model, (str, os.PathLike)) and convert is None:
+        model = _loaded(model)
     task = model if isinstance(model, keras.Model) and is_task(model, own_methods(model)) else None
     if task is not None:
         model = graph_of(task)
@@ -286,6 +288,12 @@ def _instance(name, value, kind, example):
     return arguments.instance(name, value, kind, remedy=f"Write {example}.")
 
 
+def _loaded(path):
+    from tfdpnorm.convert.convert import load_model  # which most trainings do not need
+
+    return load_model(path)
+
+
 def _converted(model, convert, public):
     """The pair of the converted copy and the report; of the model itself and None without."""
     if convert is None:
@@ -335,11 +343,6 @@ def _settings(parts, rounding, noise_generator, insecure_seed):
 
 def _check_is_trainable_here(model, validate, conversion):
     if not isinstance(model, keras.Model):
-        if isinstance(model, (str, os.PathLike)):
-            raise ValueError(
-                f"Expected a keras.Model, got a path, {os.fspath(model)!r}. Pass what "
-                "tfdpnorm.convert.load_model(path) gives, or convert=... beside the path."
-            )
         package = type(model).__module__.partition(".")[0]
         raise ValueError(
             f"Expected a keras.Model of Keras {KERAS_VERSION}, got "

@@ -11,7 +11,7 @@ from tensorflow import keras
 
 from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.keras_compat.models import own_weights, sublayers
-from tfdpnorm.keras_compat.training import with_held_optimizers
+from tfdpnorm.keras_compat.training import steps_of
 from tfdpnorm.keras_compat.variables import raw, weights
 from tfdpnorm.layers import PublicMomentsLayer
 from tfdpnorm.privacy.caveats import caveat
@@ -78,7 +78,7 @@ class Provenance:
     def note(self, optimizer=None):
         """Notes that the present weights are of this run, and what the optimizer keeps, too."""
         if optimizer is not None:
-            self._optimizer = optimizer, _steps(optimizer)
+            self._optimizer = optimizer, steps_of(optimizer)
         if not self._model.built:
             return
         self._left.add(self.digest())
@@ -128,7 +128,7 @@ class Provenance:
         What an optimizer keeps of gradients, such as momentum, moves the weights of the first
         private update. If it comes from gradients without noise, that update releases them.
         """
-        steps, (known, left) = _steps(optimizer), self._optimizer
+        steps, (known, left) = steps_of(optimizer), self._optimizer
         expected = left if optimizer is known else 0
         if steps != expected:
             raise PrivacyError(
@@ -242,15 +242,22 @@ def _are_same(one, other):
     return one.ctypes.data == other.ctypes.data or one.tobytes() == other.tobytes()
 
 
+def remember_training(model, steps=None):
+    """Remembers that the weights of a model were trained, as its optimizer or `steps` say.
+
+    So that copies, converted models and parts of it are known by these weights, too.
+    """
+    if steps is None:
+        models = [x for x in (model, *sublayers(model)) if isinstance(x, keras.Model)]
+        steps = max(steps_of(getattr(x, "optimizer", None)) for x in models)
+    known = (caveat("trained_before", steps=steps),) if steps else ()
+    if known and model.built:
+        remember(weight_digests([v.numpy() for v in weights(model)]), known)
+    return known
+
+
 def _earlier_training(model):
     """Returns what is known of earlier training of a model's weights, a tuple of `Caveat`."""
-    models = [x for x in (model, *sublayers(model)) if isinstance(x, keras.Model)]
-    steps = max(_steps(getattr(x, "optimizer", None)) for x in models)
-    known = origins_of([v.numpy() for v in weights(model)] if model.built else ())
-    return (caveat("trained_before", steps=steps), *known) if steps else known
-
-
-def _steps(optimizer):
-    """The most steps that an optimizer has made, or one that it holds."""
-    held = [] if optimizer is None else with_held_optimizers(optimizer)
-    return max((int(each.iterations) for each in held), default=0)
+    known = remember_training(model)
+    found = origins_of([v.numpy() for v in weights(model)] if model.built else ())
+    return (*known, *(each for each in found if each not in known))
