@@ -66,6 +66,9 @@ class FakeHyperModel(PrivateHyperModel):
     def lots(self):
         return self._lots
 
+    def rehearse(self, *_, **__):
+        """Of real private models, see `test_real_trials`."""
+
     def train(self, hp, trial, x, y, **_):
         self.trained.append((trial.run_dir, dict(hp.values)))
         private = self.restore(hp, trial)

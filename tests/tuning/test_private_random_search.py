@@ -508,8 +508,6 @@ def test_private_questions_in_a_trial_are_rejected(tuner, run, data):
     validation = PrivateValidation(*data.other, noise_multiplier=5.0, queries=3)
     with pytest.raises(ValueError, match="PrivateValidation is not supported in a search"):
         run(tuner(), callbacks=[keras.callbacks.LambdaCallback(), validation])
-    with pytest.raises(ValueError, match="TerminateOnNaN"):
-        run(tuner(), callbacks=[keras.callbacks.TerminateOnNaN()])
 
 
 def test_validation_rows_that_are_training_rows_are_rejected(tuner, run, data):

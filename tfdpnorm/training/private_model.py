@@ -335,16 +335,12 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         # 1. The model may train, and 2. so may the data, with these callbacks. 3. The weights are
         # those of the run. 4. All processes begin alike. 5. Batches and 6. epochs are laid out.
         # 7. Keras trains, and what it leaves is of the run.
-        self._check_may_fit()
         was_built = self.model.built
         loaded_early = not was_built and has_deferred_weights(self.model)
-        kwargs |= {} if batch_size is None else {"batch_size": batch_size}
-        kwargs |= {} if person is None else {"person": person}
-        x, y, kwargs = preprocessed_for_fit(self.task, x, y, kwargs)
-        with without_private_values():  # Sources are read already, to compare their rows.
-            batches = checked_batches(self, self.streams, self._update.views, x, y, kwargs)
-            self.session.check_variables(some=True)
-            callbacks = self._entered(batches, callbacks, validation_is_public, kwargs)
+        kwargs |= {"batch_size": batch_size, "person": person}
+        x, y, batches, callbacks, kwargs = self._checked(
+            x, y, callbacks, validation_is_public, kwargs
+        )
         if batches is None or not is_sampled_by_this_library(batches):
             self.session.void(BatchesInUse.UNKNOWN)
         if not self.restore_run(callbacks):
@@ -378,6 +374,22 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
             self.refresh_public_statistics()
         self._resumption.trained(self)
         return history
+
+    def check_fit(
+        self, x: Any = None, y: Any = None, *, callbacks: Any = None, **kwargs: Any
+    ) -> None:
+        """Raises what `fit` would raise before its first update, and trains nothing.
+
+        Args:
+            x: As in `fit`.
+            y: As in `fit`.
+            callbacks: As in `fit`.
+            **kwargs: As in `fit`.
+        """
+        is_public = kwargs.pop("validation_is_public", False)
+        _, _, batches, _, _ = self._checked(x, y, callbacks, is_public, kwargs)
+        if batches is not None:
+            prepared_lots(self, batches, self._noise, self._per_example_loss)
 
     def evaluate(self, x: Any = None, y: Any = None, *args: Any, **kwargs: Any) -> Any:
         """As in Keras. While `fit` runs, training rows are rejected, as in `validation_data`."""
@@ -596,6 +608,17 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
 
     # Details
 
+    def _checked(self, x, y, callbacks, validation_is_public, arguments):
+        """The data of `fit`, its batches, callbacks and other arguments, all checked."""
+        self._check_may_fit()
+        given = {k: v for k, v in arguments.items() if v is not None or k not in _OF_DATA}
+        x, y, given = preprocessed_for_fit(self.task, x, y, given)
+        with without_private_values():  # Sources are read already, to compare their rows.
+            batches = checked_batches(self, self.streams, self._update.views, x, y, given)
+            self.session.check_variables(some=True)
+            callbacks = self._entered(batches, callbacks, validation_is_public, given)
+        return x, y, batches, callbacks, given
+
     def _entered(self, batches, callbacks, validation_is_public, arguments):
         """Returns the callbacks of `fit`, checked, and compares its data with earlier ones."""
         callbacks = validations_first(callbacks)
@@ -646,6 +669,9 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         del batch, logs
         if self.ledger.state.remaining_updates < 1:
             self.stop_training = True
+
+
+_OF_DATA = ("batch_size", "person")  # which say nothing where they are None
 
 
 def _as_number(value):

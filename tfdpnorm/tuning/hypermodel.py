@@ -10,7 +10,7 @@ import keras_tuner
 from tensorflow import keras
 
 from tfdpnorm.errors import PrivacyError
-from tfdpnorm.privacy import PrivacyLedger, make_plan
+from tfdpnorm.privacy import make_plan
 from tfdpnorm.privacy.entries import Search
 from tfdpnorm.privacy.search import SearchPlan
 from tfdpnorm.training import (
@@ -20,7 +20,6 @@ from tfdpnorm.training import (
     RunDir,
     make_private,
 )
-from tfdpnorm.training.checks.callbacks import check_callbacks
 
 if TYPE_CHECKING:
     from typing import Any
@@ -58,7 +57,7 @@ class SearchTrial(NamedTuple):
 
     Attributes:
         delta: Of the guarantee of the search.
-        run_dir: Folder of the trial's run, from which it is resumed.
+        run_dir: Folder of the trial's run, from which it is resumed; None for a rehearsal.
         callbacks: List of Keras callbacks, this trial's own.
     """
 
@@ -125,12 +124,19 @@ class PrivateHyperModel(keras_tuner.HyperModel):
         private = make_private(
             model,
             plan,
-            run_dir=RunDir(trial.run_dir, resume=True),
+            run_dir=None if trial.run_dir is None else RunDir(trial.run_dir, resume=True),
             **{name: value for name, value in settings.items() if name not in _OF_PLAN},
         )
         trial.declare(private.ledger)
         private.compile(**_compiled_with(model))
         return private
+
+    def rehearse(
+        self, hp: keras_tuner.HyperParameters, trial: Any, x: Any, y: Any, **fit: Any
+    ) -> None:
+        """Raises what `train` would raise before its first update, before a trial is charged."""
+        private = self.private_model(hp, trial._replace(run_dir=None))
+        private.check_fit(x, y, callbacks=trial.callbacks, **fit)
 
     def train(
         self, hp: keras_tuner.HyperParameters, trial: Any, x: Any, y: Any, **fit: Any
@@ -207,11 +213,10 @@ def closed_on_failure(private):
         raise
 
 
-def check_trial_callbacks(callbacks, plan, *, is_composed):
+def check_trial_callbacks(callbacks, *, is_composed):
     """Rejects callbacks that ask questions not planned for, or that may reveal other trials.
 
-    Also those that each trial would reject, and be charged for. `plan` is that of a trial; with
-    `is_composed` all trials may be released.
+    With `is_composed` all trials may be released.
     """
     for callback in callbacks:
         monitor = getattr(callback, "monitor", None)
@@ -233,7 +238,6 @@ def check_trial_callbacks(callbacks, plan, *, is_composed):
                 "weights of trials that are not selected outside of the folder of the search, and "
                 "these must not be released. Leave it out."
             )
-    check_callbacks(callbacks, PrivacyLedger(plan), validation_data_given=False)
 
 
 def check_fit_arguments(given, tuner):

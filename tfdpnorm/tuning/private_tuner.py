@@ -22,7 +22,6 @@ from tfdpnorm.privacy.plan import unit_of
 from tfdpnorm.privacy.search_calibration import calibrate_search, describe_search
 from tfdpnorm.training import PrivateValidation, PublicBatch
 from tfdpnorm.training.checks.callbacks import validations_first
-from tfdpnorm.training.checks.data import check_number, check_person
 from tfdpnorm.training.validation_data import check_validation_rows
 from tfdpnorm.tuning.folder import SearchFolder, inputs_of, rows_of_search
 from tfdpnorm.tuning.hypermodel import (
@@ -136,7 +135,7 @@ class PrivateTuner(keras_tuner.Tuner):
         """
         check_fit_arguments(fit_arguments, type(self).__name__)
         self._callbacks = validations_first(callbacks)
-        check_trial_callbacks(self._callbacks, self._plan, is_composed=self.search_plan.is_composed)
+        check_trial_callbacks(self._callbacks, is_composed=self.search_plan.is_composed)
         self._say = print if verbose else lambda text: None
         if self._folder.has_ended:
             self._folder.check_settings()
@@ -145,9 +144,9 @@ class PrivateTuner(keras_tuner.Tuner):
             return
         self._score = score_of(*validation_data, self.search_plan, from_logits)
         self._score.check_training_data(inputs_of(x))
-        check_person(x, fit_arguments.get("person"), self._plan)
-        check_number(x, fit_arguments.get("person"), self._plan)
         self._check_public_rows(keras_tuner.HyperParameters())
+        rehearsal = SearchTrial(self.search_plan, self.budget.delta, None, self._copies())
+        self.hypermodel.rehearse(keras_tuner.HyperParameters(), rehearsal, x, y, **fit_arguments)
         rows = rows_of_search(x, y, validation_data, fit_arguments)
         with self._folder.opened(rows):
             if pathlib.Path(self._get_tuner_fname()).exists():
@@ -231,9 +230,11 @@ class PrivateTuner(keras_tuner.Tuner):
         return self._folder.run_dir(trial.trial_id)
 
     def _trial(self, trial):
-        callbacks = copy.deepcopy(self._callbacks or [])
         run_dir = self.run_dir_of(trial)
-        return SearchTrial(self.search_plan, self.budget.delta, run_dir, callbacks)
+        return SearchTrial(self.search_plan, self.budget.delta, run_dir, self._copies())
+
+    def _copies(self):
+        return copy.deepcopy(self._callbacks or [])
 
     def _end(self):
         """After the last trial."""

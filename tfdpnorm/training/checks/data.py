@@ -221,23 +221,6 @@ def check_person(x, person, plan):
     )
 
 
-def check_number(x, person, plan):
-    """Raises ValueError for data of another number of examples, or of persons, than planned."""
-    if isinstance(x, PoissonBatches):
-        count = x.num_examples
-    elif person is not None:
-        count = len(np.unique(person))
-    elif isinstance(x, (keras.utils.Sequence, tf.data.Dataset)):  # of batches
-        return
-    else:
-        count = len(tf.nest.flatten(x)[0])
-    if count != plan.num_examples:
-        raise PrivacyError(
-            f"Expected data with num_examples={plan.num_examples}, as in the settings, got {count}"
-            f"{'' if plan.drawn_per_person is None else ' persons'}. Make the two agree."
-        )
-
-
 def as_poisson_batches(x, y, sample_weight, plan, person=None):
     """Arrays and sources as `PoissonBatches`; those as they are; None for what we cannot sample.
 
