@@ -111,7 +111,7 @@ LOSSES += [
         "function to one number",
         _mlp(),
         lambda: _one_number,
-        refused="to give one value per example",
+        refused="not one value per example",
     ),
 ]
 for _kind in ("Binary", "Categorical", "BinaryFocal", "CategoricalFocal"):

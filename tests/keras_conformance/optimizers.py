@@ -72,7 +72,7 @@ OPTIMIZERS.append(
         "LossScaleOptimizer",
         models.mlp,
         optimizer=lambda: _OF_SCALE.LossScaleOptimizer(O.SGD(_RATE)),
-        refused="Expected an optimizer",
+        refused="LossScaleOptimizer",
     )
 )
 if KERAS_3:
@@ -81,6 +81,6 @@ if KERAS_3:
             "SGD, loss_scale_factor",
             models.mlp,
             optimizer=lambda: O.SGD(_RATE, loss_scale_factor=8.0),
-            refused="Expected an optimizer without loss_scale_factor",
+            refused="loss_scale_factor",
         )
     )

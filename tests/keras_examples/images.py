@@ -175,6 +175,6 @@ IMAGES = {
 IMAGES_REFUSED = {
     "window_attention_on_merged_rows": (
         Case(lambda: windows(True), spec(8, 8, 1), ids()),
-        "to give 8 rows for 8 examples",
+        "for 8 examples: it reads no example",
     ),
 }

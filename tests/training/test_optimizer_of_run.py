@@ -9,7 +9,7 @@ from tests.keras_versions import legacy
 from tests.private_of import private_of
 from tfdpnorm.keras_compat.variables import KERAS_3
 
-REFUSED = "Expected an optimizer .* after {} steps"
+REFUSED = "made {} steps"
 
 
 def made(model, **settings):
@@ -54,7 +54,7 @@ def test_one_that_another_holds(build, data, cross_entropy):
     model.set_weights(begun)
     with pytest.raises(ValueError, match=REFUSED.format(1)):
         private.compile(MultiOptimizer(OptimizerMap(momentum)), cross_entropy)
-    with pytest.raises(ValueError, match="^Expected optimizers that are known before training"):
+    with pytest.raises(ValueError, match="MultiOptimizer"):
         private.compile(MultiOptimizer(lambda variable: momentum), cross_entropy)
 
 
@@ -65,7 +65,7 @@ def test_one_that_is_put_back(build, data, cross_entropy, tmp_path):
     path = checkpoint.write(str(tmp_path / "checkpoint"))
     private.fit(*data, epochs=1, verbose=0)
     checkpoint.read(path).expect_partial()
-    with pytest.raises(ValueError, match=f"{REFUSED.format(0)} instead of 4"):
+    with pytest.raises(ValueError, match=f"{REFUSED.format(0)}, not 4"):
         private.fit(*data, epochs=1, verbose=0)
 
 

@@ -253,9 +253,8 @@ def _warn_of_new_layers(layers):
     if names:
         others = "" if len(names) == 1 else f", like {len(names) - 1} more,"
         warnings.warn(
-            f"Layer {names[0]!r}{others} has the moving averages of a new layer, 0 and 1: frozen, "
-            "it normalises nothing. Train the model on public data first, or convert to "
-            '"group", "layer" or "public_batch".',
+            f"Frozen, layer {names[0]!r}{others} normalises nothing: it was never trained. Use "
+            'convert="public_batch" or "group".',
             stacklevel=level_of_caller(),
         )
 

@@ -95,19 +95,15 @@ def known_faults(model, *, will_be_proved=False, conversion=None):
     for layer in sublayers(model):
         if any(x is layer for x in normalizing) and not any(x is layer for x in harmless):
             message = (
-                f"Expected layers with per-example independence, got {type(layer).__name__} "
-                f"{layer.name!r}: its statistics come from all examples of a batch, so that "
-                "clipping no longer bounds the influence of one example, and its moving averages "
-                f"are released without noise. {_exchange_of(layer, conversion)}; or freeze it "
-                "(layer.trainable = False), or always call it with training=False (for Keras 3 in "
-                "the call() of a layer or model: a functional model passes on the mode of fit)."
+                f"Layer {layer.name!r} is a {type(layer).__name__}: it mixes the examples of a "
+                f"batch. {_exchange_of(layer, conversion)} Other ways: "
+                "docs/which_normalisation.md#a-model-with-batch-normalisation."
             )
             yield layer.name, message
         if getattr(layer, "stateful", False) and isinstance(layer, keras.layers.RNN):
             message = (
-                "Expected layers with per-example independence, got the stateful recurrent layer "
-                f"{layer.name!r}, which carries its state from one batch to the next. Use "
-                "stateful=False."
+                f"Layer {layer.name!r} is stateful: it carries its state from one batch to the "
+                "next. Use stateful=False."
             )
             yield layer.name, message
         if getattr(layer, "activity_regularizer", None) is not None:
@@ -128,16 +124,11 @@ def _exchange_of(layer, conversion):
         why = conversion.why_kept(layer)
         return (
             f"The conversion left it{'' if why is None else f' ({why})'}. Register its replacement "
-            "with tfdpnorm.convert.register_converter"
+            "with tfdpnorm.convert.register_converter."
         )
-    first = ""
     if type(layer) not in ALL_BATCH_NORMALIZATIONS:
-        first = "Register its replacement with tfdpnorm.convert.register_converter. "
-    return (
-        f'{first}Replace it with make_private(..., convert="public_batch") or '
-        'tfdpnorm.convert_model(model, batch_norm="public_batch"), which also take "group", '
-        '"layer" and "frozen"'
-    )
+        return "Register its replacement with tfdpnorm.convert.register_converter."
+    return 'Pass convert="public_batch" (or "group") to make_private.'
 
 
 def _added_losses(model):
@@ -176,9 +167,9 @@ def _adapted(model):
     for layer in layers:
         if id(layer) not in inner and _holds_what_adapt_saw(layer):
             message = (
-                f"Expected layers without state from data, got {type(layer).__name__} "
-                f"{layer.name!r} with state from adapt(), assigned or loaded: the data that "
-                f"adapt() saw are released without noise. {_remedy(layer)}"
+                f"Layer {layer.name!r}, a {type(layer).__name__}, has state from adapt(), assigned "
+                "or loaded: the data that adapt() saw would be released without noise. "
+                f"{_remedy(layer)}"
             )
             yield layer, message
 

@@ -244,8 +244,8 @@ def _check_layer(layer):
         )
     if isinstance(layer, (*NORMALIZATIONS, keras.layers.SpectralNormalization)):
         raise ValueError(
-            f"Expected a layer that does not normalise, got {type(layer).__name__} "
-            f"{layer.name!r}. Use it without WeightNoise: gamma and beta are not drawn."
+            f"WeightNoise does not draw the gamma and beta of a {type(layer).__name__}. Use "
+            f"{layer.name!r} without WeightNoise."
         )
 
 

@@ -95,11 +95,14 @@ def check_plan(ledger):
     reason = excess(ledger, ledger.claimed_epsilon(whole_plan=True))
     if reason is None or not ledger.state.guarantee_holds:
         return
-    said = f"No guarantee would hold: {reason}. Choose "
+    said = f"No guarantee would hold: {reason}. "
     if ledger.plan.epsilon_target is not None:
         trials = "" if ledger.state.search is None else ", or fewer expected trials"
-        raise PrivacyError(f"{said}a smaller epsilon for the budget{trials}.")
-    warnings.warn(f"{said}more noise, or fewer updates.", PrivacyWarning, stacklevel=3)
+        raise PrivacyError(
+            f"{said}For a baseline without a guarantee, pass epsilon=math.inf; for a guarantee, a "
+            f"smaller epsilon{trials}."
+        )
+    warnings.warn(f"{said}Choose more noise, or fewer updates.", PrivacyWarning, stacklevel=3)
 
 
 def floating_point_loss(numbers, epsilon, delta):

@@ -137,8 +137,9 @@ def _price(model, refused, rows):
     return (
         f'engine=None takes "per_example", since "book_keeping" cannot be used: {why}. '
         f"It holds one gradient for each row of a physical batch, {held} here (less with a smaller "
-        "physical_batch_size), and takes several times as long. The guarantee is the same. To "
-        'choose it without this warning, pass engine="per_example".'
+        "physical_batch_size). An update took 1 (attention) to 5 (dense layers) times as long "
+        "where it was measured. The guarantee is the same. To choose it without this warning, pass "
+        'engine="per_example".'
     )
 
 

@@ -51,10 +51,8 @@ def without_private_values():
         found = _NODE.search(error.message)
         where = next(filter(None, found.groups()), None) if found else None
         message = (
-            "Expected values that the operations of model and loss take, got some of training "
-            f"examples that {repr(where) if where else 'one of them'} rejects. Its message is left "
-            "out, since it shows private values. To see it, run the model and the loss on the data "
-            "outside of fit(), and read every example of a source. Often, a label or an id is out "
-            "of range."
+            f"{repr(where) if where else 'An operation'} of the model or the loss rejects values of "
+            "training examples; often, a label or an id is out of range. To see its message, which "
+            "shows private values, run the model and the loss on the data outside of fit()."
         )
         raise type(error)(None, None, message) from None

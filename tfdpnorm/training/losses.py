@@ -6,12 +6,12 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
+from tfdpnorm import files
 from tfdpnorm.dtypes import widened
 from tfdpnorm.errors import PrivacyError
 from tfdpnorm.keras_compat.graphs import as_written, converted, users_code_converted
 from tfdpnorm.keras_compat.layers import keras_mask
 
-_GIVE_SHAPE = "Give targets the shape of the model's outputs."
 _ROW_BY_ROW = (
     "compute each row's value from its own target and prediction, without products, softmax, means "
     "or sums over axis 0."
@@ -191,16 +191,16 @@ def _check_rows_apart(loss, y, predictions):
         if alike or not isinstance(error, ValueError) and "ncompatible shapes" not in str(error):
             return  # It wants other numbers than random ones.
         raise ValueError(
-            f"Expected targets that the loss can compare with the predictions, got {given}. "
-            f"{_GIVE_SHAPE}"
-        ) from None
+            f"The loss {_name(loss)!r} fails for {given}: {files.reason(error)}. If they should be "
+            "alike, give targets the shape of the model's outputs."
+        ) from error
     if tried[0].shape[:1] != (rows,):
         return  # Refused where its value is used.
     first, other, again = (values[0] for values in tried)
     if np.allclose(first, again, equal_nan=True) and not np.allclose(first, other, equal_nan=True):
         raise PrivacyError(
-            "Expected a loss that treats each example separately, got one that compares examples "
-            f"with each other, for {given}. {_MIXES_ROWS if alike else _MIXES_OR_BROADCASTS}"
+            f"The loss compares examples with each other, for {given}. "
+            f"{_MIXES_ROWS if alike else _MIXES_OR_BROADCASTS}"
         )
 
 
@@ -223,14 +223,21 @@ def _name(loss):
     return getattr(loss, "name", None) or getattr(loss, "__name__", None) or type(loss).__name__
 
 
+def _of_each_row(loss, predictions):
+    """The remedy for a loss that is reduced over all axes, in words."""
+    if hasattr(loss, "axis"):  # Keras 3: Dice and Tversky
+        axes = tuple(range(1, predictions.shape.rank))
+        return f"Write {type(loss).__name__}(axis={axes})."
+    return "Remove the reduction, such as tf.reduce_mean without an axis."
+
+
 def _values(loss, y, predictions):
     values = tf.convert_to_tensor(_function(loss)(y, predictions))
     if values.shape.rank == 0 or not values.shape[:1].is_compatible_with(predictions.shape[:1]):
         raise PrivacyError(
-            f"Expected the loss {_name(loss)!r} to give one value per example, shape [rows], got "
-            f"shape {tuple(values.shape)} for predictions of shape {tuple(predictions.shape)}. A "
-            "loss that is reduced over the batch cannot be clipped per example: remove the "
-            "reduction (tf.reduce_mean without an axis, for instance)."
+            f"The loss {_name(loss)!r} gives shape {tuple(values.shape)} for predictions of shape "
+            f"{tuple(predictions.shape)}, and not one value per example, [rows]: its gradient "
+            f"cannot be clipped per example. {_of_each_row(loss, predictions)}"
         )
     return values
 

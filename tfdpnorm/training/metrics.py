@@ -142,6 +142,13 @@ class Latest(keras.metrics.Metric):
         return self.latest + 0.0
 
 
+_CAUSES = """
+- NaN or infinity in inputs, targets and weights, and labels that the loss does not know.
+- A log, square root, norm or division in your loss or layers. Its derivative is infinite or NaN \
+at 0, also where tf.where leaves the value out. Add a small constant inside, as in tf.sqrt(x + 1e-6).
+- Inputs and targets of large scale. Scale them to about [-1, 1]."""
+_OF_FLOAT16 = """
+- The range of float16. Use Clipping(loss_scale=...) below {:g}, or mixed_bfloat16."""
 _FIRST_UPDATES = 3
 _MANY = 0.25
 
@@ -174,16 +181,13 @@ class WarnsOfNonfinite(keras.callbacks.Callback):
         made = self._private.ledger.updates - self._before
         expected = made * self._private.plan.expected_batch_size
         if (logs or {}).get("nonfinite_gradients", 0) > _MANY * expected:
+            scale = self._private.loss_scale
+            causes = _CAUSES + (_OF_FLOAT16.format(scale) if scale != 1 else "")
             warnings.warn(
                 "More than a quarter of the gradients of the first "
                 f"{made} update(s) were not finite. They count as zero: the updates "
-                "learn less, or nothing. Stop, and look for NaN and infinity in inputs, targets "
-                "and weights, and for labels that the loss does not know. If there are none, "
-                "scale inputs and targets to about [-1, 1]: the range of float16 ends at 65,504. "
-                "If they are in that range already, use a smaller loss scale, "
-                f"clipping=Clipping(loss_scale=...), which is {self._private.loss_scale:g}, or "
-                "the policy float32 or mixed_bfloat16. This message depends on the private data; "
-                "keep it with them.",
+                f"learn less, or nothing. Stop, and look at these, in this order:{causes}\n"
+                "This message depends on the private data; keep it with them.",
                 PrivacyWarning,
                 stacklevel=2,
             )

@@ -132,10 +132,9 @@ class Provenance:
         expected = left if optimizer is known else 0
         if steps != expected:
             raise PrivacyError(
-                "Expected an optimizer that only this private training uses, got "
-                f"{type(optimizer).__name__} after {steps} steps instead of {expected}. Its state "
-                "may come from gradients without noise, and the next update would release it. "
-                "Compile again with a new optimizer."
+                f"The optimizer has been used outside of this private training: it has made "
+                f"{steps} steps, not {expected}. Its state may come from gradients without noise, "
+                "and the next update would release it. Compile again with a new optimizer."
             )
 
     def metadata(self, saved):
@@ -199,8 +198,8 @@ def warn_of_initial_weights(ledger, *, is_new):
     if ledger.state.has_weights_of_unknown_runs and is_new:
         known = ledger.state.sentences("foreign_weights")[0]
         warnings.warn(
-            f"{known} If that training used no private data, pass "
-            "declaration=Declaration(initial_weights_used_private_data=False).",
+            "If the training of the initial weights used no private data, pass "
+            f"declaration=Declaration(initial_weights_used_private_data=False). {known}",
             PrivacyWarning,
             stacklevel=3,
         )

@@ -203,8 +203,8 @@ def _num_tokens(model, spec):
     count = integer_bound(model, default=None)
     if count is None:
         raise ValueError(
-            "The model takes whole numbers, but has no embedding that would make them token ids. "
-            f"{_REMEDY}"
+            "Synthetic rows cannot be made: the input is of whole numbers, and no embedding says "
+            f"how many there are. {_REMEDY}"
         )
     return count
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 MOMENTUM = 0.9
 _BY_NOISE = 2.0  # how far the noise moves the weights, in norms of the kernels
 _LARGEST_SIGNAL = 200.0
+_NEGLIGIBLE = 10 * _LARGEST_SIGNAL
 _RMS = math.sqrt(3 / 8)  # of a cosine schedule, over its steps
 
 # Optimizers whose update has about the size of the rate in each coordinate, whatever the gradients.
@@ -116,11 +117,17 @@ def signal_to_noise(model: keras.Model, plan: PrivacyPlan) -> float:
     return _signal_to_noise(_count(shapes), plan)
 
 
-def _signal_to_noise(numbers, plan):
-    """S for so many trained weights."""
+def noise_is_negligible(model: keras.Model, plan: PrivacyPlan) -> bool:
+    """Whether S is ten times what makes the noise count no more, and more: advice is pointless."""
+    shapes = [tuple(v.shape) for v in trainable_variables(model)] if model.built else [(1,)]
+    return _signal_to_noise(_count(shapes), plan, _NEGLIGIBLE) >= _NEGLIGIBLE
+
+
+def _signal_to_noise(numbers, plan, largest=_LARGEST_SIGNAL):
+    """S for so many trained weights, at most `largest`."""
     noise = plan.gradient_noise_multiplier * math.sqrt(numbers)
     signal = math.sqrt(plan.steps) * plan.expected_batch_size
-    return _LARGEST_SIGNAL if noise * _LARGEST_SIGNAL <= signal else signal / noise
+    return largest if noise * largest <= signal else signal / noise
 
 
 def _that_noise_harms(model):

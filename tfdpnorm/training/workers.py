@@ -190,12 +190,11 @@ class Workers(OneProcess):
         differs = tf.cast(tf.reduce_any(of_chief != mine), tf.int64)
         (differing,) = self.summed([differs])
         if differing:
-            where = "this one has others" if differs else f"{int(differing)} other(s) have others"
+            which = "This process differs" if differs else f"{int(differing)} process(es) differ"
             raise PrivacyError(
-                "Expected every process to train with the chief's plan, settings, model, optimizer "
-                f"and examples, these in the same order, got {self.count} processes of which "
-                f"{where}. An example at different positions in two processes would count twice. "
-                "Give all processes the same."
+                f"{which} from the chief, in the plan, settings, model, optimizer or examples, or "
+                "in the order of the examples. Give all processes the same: an example at two "
+                "positions would count twice."
             )
 
     def _follow_ledger(self, private, resumption):

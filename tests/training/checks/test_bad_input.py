@@ -86,8 +86,8 @@ class TestLayers:
     @each(
         "make, message",
         [
-            (lambda: keras.layers.BatchNormalization(synchronized=True), "from all examples"),
-            (lambda: ScaleNorm("batch"), "from all examples"),
+            (lambda: keras.layers.BatchNormalization(synchronized=True), "mixes the examples"),
+            (lambda: ScaleNorm("batch"), "mixes the examples"),
             (
                 lambda: keras.layers.Bidirectional(keras.layers.GRU(2, stateful=True)),
                 "stateful",
@@ -122,7 +122,7 @@ class TestLayers:
 
         trained = private(Late())
         trained.compile("sgd", "mse")
-        with pytest.raises(ValueError, match="statistics come from all examples"):
+        with pytest.raises(ValueError, match="mixes the examples"):
             trained.fit(data[0], data[0][:, :3], verbose=0)
 
     def test_frozen_batch_normalisation_is_accepted_while_frozen(
@@ -137,7 +137,7 @@ class TestLayers:
             np.testing.assert_array_equal(old, new)
         norm.trainable = True
         trained.compile("sgd", cross_entropy)
-        with pytest.raises(ValueError, match="statistics come from all examples"):
+        with pytest.raises(ValueError, match="mixes the examples"):
             trained.fit(*data, verbose=0)
 
     @each("engine", ["book_keeping", "per_example"])

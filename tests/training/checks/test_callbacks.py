@@ -80,7 +80,7 @@ class TestLearningRate:
     def test_fit_rejects_it_before_the_first_update(self, private, build, data, cross_entropy):
         trained = private(build())
         trained.compile(suggested_optimizer(trained), cross_entropy)
-        with pytest.raises(ValueError, match="^Expected an optimizer with a number"):
+        with pytest.raises(ValueError, match="schedule"):
             trained.fit(*data, callbacks=[ReduceLROnPlateau("epsilon")], verbose=0)
         assert trained.ledger.updates == 0
 
@@ -316,6 +316,6 @@ def test_rejected_calls_of_fit_leave_the_ledger_unchanged(compiled, build, data)
         (lots, {}),
         (data[0], {"y": data[1], "class_weight": {0: 1.0, 1: 2.0, 2: 1.0}}),
     ):
-        with pytest.raises(ValueError, match="Expected callbacks that act on what is released"):
+        with pytest.raises(ValueError, match="monitors .accuracy."):
             trained.fit(x, verbose=0, callbacks=[stops], **more)
     assert trained.ledger.guarantee_holds and trained.ledger.updates == 0

@@ -61,6 +61,6 @@ def test_a_loss_over_pairs_is_not_told_to_have_other_targets(same_shape, engine)
     y = X if same_shape else X[:, :1]
     with pytest.raises(ValueError) as caught:
         private.fit(X, y, epochs=1, steps_per_epoch=1, verbose=0)
-    assert_one_line(caught.value, "Expected a loss")
+    assert_one_line(caught.value, "The loss compares")
     assert ("The loss itself mixes rows" in str(caught.value)) == same_shape
     assert ("the shape of the model's outputs" in str(caught.value)) != same_shape

@@ -225,7 +225,7 @@ class TestRefusals:
 
     def test_persons_for_a_plan_of_rows(self, compiled, build, rows):
         one = compiled(build(norm="layer"))
-        with pytest.raises(ValueError, match="the plan protects rows"):
+        with pytest.raises(ValueError, match="most_per_person"):
             one.fit(rows[0][:40], rows[1][:40], person=rows[2][:40], verbose=0)
 
     def test_another_number_of_rows_or_persons(self, trained, rows):

@@ -164,10 +164,8 @@ def _check_rows(calls, mask):
         for z in tap.watched:
             if None not in (z.shape[0], expected) and z.shape[0] != expected:
                 raise refusal_of_engine(
-                    f"Expected layer {tap.layer.name!r} to give {expected} rows for {count} "
-                    f"examples, got shape {tuple(z.shape)}. This happens where another axis is "
-                    "folded into the axis of the examples, in a wrapper without a rule, or "
-                    'together with public rows in mode "example"'
+                    f"Layer {tap.layer.name!r} gives shape {tuple(z.shape)} for {count} examples: "
+                    "it reads no example, or folds another axis into theirs"
                 )
             if None in (z.shape[0], expected):
                 rows = tf.shape(mask)[0] * tap.rows_per_example

@@ -30,8 +30,8 @@ class BroadcastOutputRule(Rule):
         output = call(inputs, *args, **kwargs)
         if not isinstance(output, tf.Tensor) or not output.shape.is_fully_defined():
             raise refusal_of_engine(
-                f"Expected layer {layer.name!r}, whose output reads no example, to return one "
-                f"tensor of known shape, got {output}"
+                f"The output of layer {layer.name!r} depends on no example, and is not one tensor "
+                f"of known shape, but {output}"
             )
         one = output if output.shape[:1] == [1] else output[tf.newaxis]
         copies = tf.broadcast_to(one, [self._rows, *one.shape[1:]])

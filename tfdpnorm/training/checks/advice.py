@@ -12,7 +12,12 @@ from tfdpnorm.errors import PrivacyWarning
 from tfdpnorm.keras_compat.models import layers_of_outputs, sublayers
 from tfdpnorm.keras_compat.variables import trainable_variables
 from tfdpnorm.layers.pulled_back_noise import squared_norm
-from tfdpnorm.training.suggested_rate import MOMENTUM, OPTIMIZERS, suggested_rate
+from tfdpnorm.training.suggested_rate import (
+    MOMENTUM,
+    OPTIMIZERS,
+    noise_is_negligible,
+    suggested_rate,
+)
 
 _FAR = 10.0  # times the suggested rate, or a part of it
 _USUAL_CLIP = 1.0
@@ -27,7 +32,7 @@ def warn_of_ineffective(model, plan, optimizer, loss, gradient_norm, stacklevel)
     gradient of an example, or None where it is not known; it is only called for clipping norms
     above that of the suggestions, 1.
     """
-    if not plan.noise_multiplier or math.isinf(plan.l2_norm_clip):
+    if noise_is_negligible(model, plan) or math.isinf(plan.l2_norm_clip):
         return
     found = [
         confused_with_logits(model, loss),
@@ -39,7 +44,7 @@ def warn_of_ineffective(model, plan, optimizer, loss, gradient_norm, stacklevel)
     found = [sentence for sentence in found if sentence]
     if found:
         warnings.warn(
-            "These settings do not affect privacy, but may train badly: " + " ".join(found),
+            "\n- ".join(("These settings do not affect privacy, but may train badly:", *found)),
             PrivacyWarning,
             stacklevel=stacklevel + 1,
         )

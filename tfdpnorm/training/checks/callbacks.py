@@ -122,9 +122,8 @@ def check_rate_is_settable(callbacks, optimizer):
         if isinstance(callback, _SET_THE_RATE) and has_schedule(optimizer):
             name, kind = type(callback).__name__, type(optimizer).__name__
             raise ValueError(
-                f"Expected an optimizer with a number as its learning rate for {name}, got one "
-                "with a schedule, as suggested settings have it. Leave the callback out, or pass "
-                f"keras.optimizers.{kind}(learning_rate=...) to compile()."
+                f"{name} sets the learning rate, which is a schedule here (suggested settings have "
+                f"one). Leave {name} out, or compile with keras.optimizers.{kind}(number)."
             )
 
 
@@ -157,9 +156,8 @@ def _refuse(callback, ledger, free, validation_data_given):
         return
     if not monitor.startswith("val_"):
         raise PrivacyError(
-            f"Expected callbacks that act on what is released, got {name} with monitor="
-            f"{monitor!r}, which is computed on the training examples without noise. "
-            f'Monitor "val_..." of public validation_data{_or_noisy(ledger)}.'
+            f"{name} monitors {monitor!r}, which is computed on the training examples without "
+            f'noise. Monitor "val_..." of public validation_data{_or_noisy(ledger)}.'
         )
 
 

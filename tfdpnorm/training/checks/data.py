@@ -212,8 +212,9 @@ def check_person(x, person, plan):
         return
     if is_given:
         raise PrivacyError(
-            "person was passed, but the plan protects rows. Plan with most_per_person=... and "
-            'unit="person", and with num_examples and expected_batch_size that count persons.'
+            "fit() got person=..., but most_per_person is missing: rows are protected, not "
+            "persons. Pass most_per_person=... to make_private() or make_plan(), and count persons "
+            "in num_examples and expected_batch_size."
         )
     raise PrivacyError(
         f"A plan with most_per_person={plan.most_per_person} needs person=..., the person of each "
@@ -243,11 +244,12 @@ def as_poisson_batches(x, y, sample_weight, plan, person=None):
                 f"got a {type(x).__name__} without arrays. Pass np.asarray(x)."
             )
         return None
+    rows = len(arrays[0]) if arrays else len(x)
     return poisson_batches(
         x,
         y,
         sample_weight=sample_weight,
-        expected_batch_size=plan.expected_batch_size,
+        expected_batch_size=min(plan.expected_batch_size, rows),  # N is compared with the plan's
         person=person,
         most_per_person=plan.drawn_per_person,
     )

@@ -27,28 +27,24 @@ def check_optimizer(optimizer):
     """
     if is_of_tensorflow_privacy(optimizer):
         raise ValueError(
-            "Expected an ordinary Keras optimizer, got tensorflow-privacy's "
-            f"{type(optimizer).__name__}, which would clip and add noise a second time. Pass the "
-            'optimizer it derives from, and make_private(..., engine="tfp_vectorized") to have '
-            "tensorflow-privacy clip."
+            f"{type(optimizer).__name__} of tensorflow-privacy would clip and add noise a second "
+            "time. Pass the optimizer it derives from."
         )
     if scales_losses(optimizer):
         raise PrivacyError(
-            "Expected an optimizer without loss scaling, got LossScaleOptimizer: its scale reacts "
-            "to single examples without noise. Pass the optimizer inside it; the loss is scaled by "
-            "the constant make_private(..., clipping=Clipping(loss_scale=...))."
+            "The scale of a LossScaleOptimizer reacts to single examples without noise. Pass the "
+            "optimizer inside it: losses are scaled by a constant, Clipping(loss_scale=...)."
         )
     if getattr(optimizer, "loss_scale_factor", None) is not None:  # Keras 3
         raise ValueError(
-            f"Expected an optimizer without loss_scale_factor, got {optimizer.loss_scale_factor}: "
-            "it divides gradients that were not multiplied by it. The loss is scaled by "
+            f"loss_scale_factor={optimizer.loss_scale_factor} of the optimizer would divide "
+            "gradients that were not multiplied by it. Leave it out, and pass "
             "make_private(..., clipping=Clipping(loss_scale=...))."
         )
     if chooses_by_a_function(optimizer):
         raise PrivacyError(
-            "Expected optimizers that are known before training, got a MultiOptimizer that asks a "
-            "function for them: they may have seen gradients without noise. Give it an "
-            "OptimizerMap."
+            "The MultiOptimizer asks a function for its optimizers, which may have seen gradients "
+            "without noise. Give it an OptimizerMap."
         )
 
 
@@ -63,10 +59,9 @@ def check_no_strategy(model):
     if found or spread:
         name = type(found[0]).__name__ if found else "variables of one"
         raise PrivacyError(
-            f"Expected no tf.distribute strategy, got {name}: each replica would clip and add "
-            "noise to a part of a batch separately, which is not accounted for. Make, compile and "
-            "fit the model outside of strategy.scope(), and pass make_private(..., "
-            "strategy=strategy) to train it on several devices."
+            f"The model is in the scope of a tf.distribute strategy ({name}), where each replica "
+            "would clip and add noise separately. Make, compile and fit it outside of "
+            "strategy.scope(), and pass make_private(..., strategy=strategy)."
         )
 
 

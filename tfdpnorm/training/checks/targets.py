@@ -54,11 +54,17 @@ def check_targets(losses, outputs, targets):
 def _check(loss, shape, target):
     classes = shape[-1]
     if any(_is(loss, kinds) for kinds in _BINARY):
+        remedy = "Write y = (y == positive).astype(int), with the label of the second class."
+        if target.ndim > 1 and target.shape[-1] > 1:
+            remedy = (
+                "If others stand for unknown labels, use a loss that leaves these out: "
+                "docs/preparing_data.md#labels-that-are-unknown."
+            )
         return _checked_range(
             target,
             Allowed(1, is_among=True),
             "Some targets are outside of [0, 1], and the loss takes 0 for one class and 1 for the "
-            "other. Write y = (y == positive).astype(int), with the label of the second class.",
+            f"other. {remedy}",
         )
     if classes is None or classes < 2:
         return None

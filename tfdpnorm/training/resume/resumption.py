@@ -151,9 +151,9 @@ class Checkpointing(keras.callbacks.Callback):
             left.append("EarlyStopping, ReduceLROnPlateau and ModelCheckpoint")
         if left:
             warnings.warn(
-                f"The optimizer or the callbacks differ from those that {self._folder.path} was "
-                f"trained with: training continues without the saved state of {', '.join(left)}. "
-                "The guarantee is the same.",
+                f"The run of {self._folder.path} is resumed, but not the state of "
+                f"{', '.join(left)}: compile() or callbacks= differ from before. The guarantee is "
+                "the same.",
                 stacklevel=5,
             )
 
