@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from tensorflow import keras
 
 from tests.each import each
-from tfdpnorm import fold_public_statistics
+from tfdpnorm import fold_public_statistics, models
 from tfdpnorm.layers import (
     PublicBatchNormalization,
     PublicMomentsLayer,
@@ -122,6 +123,34 @@ def test_mixed_precision():
     assert folded.layers[-1].compute_dtype == "float16"
     x = np.random.default_rng(1).normal(1.0, 2.0, (5, 4, 4, 2)).astype("float32")
     np.testing.assert_allclose(folded(x), model(x), atol=1e-2)
+
+
+@pytest.mark.parametrize("name", models.names())
+@pytest.mark.slow_cases("resnet18", "resnet50", "tf_tutorial", "vgg", "wide_resnet", "wrn_16_4")
+def test_folded_networks_predict(name):
+    """In the graph of `predict`, whose fusions TensorFlow 2.15 cannot all run."""
+    options = {"input_shape": (32, 32, 3)} if name == "resnet50" else {}
+    if name in ("resnet9", "wide_resnet"):
+        options = {"input_shape": (16, 16, 3), "width": 4} if name == "resnet9" else {}
+    model = models.build(name, norm="public_batch", **options)
+    rows = np.random.default_rng(0).integers(2, size=(7, *model.input_shape[1:]))
+    kind = tf.as_dtype(model.inputs[0].dtype).as_numpy_dtype
+    statistics = PublicStatistics()
+    with record_pass(statistics):
+        model(rows.astype(kind))
+    statistics.store()
+    folded, x = fold_public_statistics(model), rows[:3].astype(kind)
+    expected = model(x, training=False).numpy()
+    bound = 1e-3 * np.abs(expected).max()
+    np.testing.assert_allclose(folded.predict(x, verbose=0), expected, atol=bound)
+
+
+def test_a_function_named_like_one_of_keras_stays():
+    def relu(x):
+        return 2.0 * x
+
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Activation(relu)])
+    np.testing.assert_array_equal(fold_public_statistics(model)(np.ones((1, 4))), 2.0)
 
 
 def test_a_folded_model_loads_without_the_library(tmp_path):

@@ -256,13 +256,16 @@ def fresh_copy(layer):
     check_made_by_configs(layer, "copied")
     config = layer.get_config()
     try:
-        return layer.__class__.from_config(_without_builds(config) if KERAS_3 else config)
+        copy = layer.__class__.from_config(_without_builds(config) if KERAS_3 else config)
     except TypeError as error:
         raise ValueError(
             f"{type(layer).__name__} {layer.name!r} cannot be made again from its own "
             "get_config(), so no copy of the model can be converted. Mend that class; or leave "
             "convert out and freeze the batch normalisation: layer.trainable = False."
         ) from error
+    if inspect.isfunction(vars(layer).get("activation")):
+        copy.activation = layer.activation  # Keras 2 takes its own function of that name.
+    return copy
 
 
 def _without_builds(config):
