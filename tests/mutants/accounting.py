@@ -16,6 +16,14 @@ _PHASES = "tests/privacy/test_phases.py"
 
 MUTANTS = (
     fault(
+        "usual-delta-of-one-example",
+        "tfdpnorm/privacy/budget.py",
+        "min(1e-5, 0.1 / num_examples)",
+        "min(1e-5, 1.0 / num_examples)",
+        "A budget without a delta allows publishing an example.",
+        _PLAN_TESTS,
+    ),
+    fault(
         "ledgers-of-two-units-compose",
         "tfdpnorm/privacy/command_of_ledgers.py",
         "if len(units) > 1:",

@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 
 from tests.each import each
-from tfdpnorm.privacy import PrivacyBudget, PrivacyPlan, dp_sgd_event, epsilon_of, make_plan
+from tfdpnorm.privacy import (
+    PrivacyBudget,
+    PrivacyLedger,
+    PrivacyPlan,
+    calibrate_noise_multiplier,
+    dp_sgd_event,
+    epsilon_of,
+    make_plan,
+    privacy_statement,
+)
+from tfdpnorm.privacy.suggested_plan import suggest_plan
 
 SIZES = {"num_examples": 60_000, "expected_batch_size": 600, "steps": 4000, "l2_norm_clip": 1.0}
 NOISE = {"noise_multiplier": 2.684, "delta": 1e-5}
@@ -162,8 +172,22 @@ def test_valid_budgets_hold_plain_floats(epsilon):
     assert type(budget.epsilon) is float and type(budget.delta) is float
 
 
+@each("count, delta", [(1, 1e-5), (6_000, 1e-5), (10_000, 1e-5), (60_000, 0.1 / 60_000)])
+def test_a_budget_without_a_delta_has_one_by_rule(count, delta):
+    """Of the planned number of examples or persons, which the statement says."""
+    budget, settings = PrivacyBudget(3.0), {"num_examples": count, "l2_norm_clip": 1.0}
+    plan = make_plan(**settings, expected_batch_size=1, steps=1, budget=budget)
+    assert plan.delta == pytest.approx(delta)
+    assert suggest_plan(budget=budget, num_examples=count).plan.delta == plan.delta
+    own = make_plan(**settings, expected_batch_size=1, steps=1, noise_multiplier=1.0, delta=1e-7)
+    for each, is_usual in ((plan, True), (own, False)):
+        assert (f"1 / (10 N) with N = {count}" in privacy_statement(PrivacyLedger(each))) == is_usual
+    with pytest.raises(ValueError, match="no delta"):
+        calibrate_noise_multiplier(budget, 0.1, 10)
+
+
 @each("epsilon", [0, -1.0, -math.inf, math.nan, "1", None, True, 1j, [1.0]])
-@each("delta", [0, 1, -1e-5, 2.0, math.inf, math.nan, "1e-5", None, False])
+@each("delta", [0, 1, -1e-5, 2.0, math.inf, math.nan, "1e-5", False])
 def test_bad_budgets_are_rejected(epsilon, delta):
     with pytest.raises(ValueError, match=r"Expected epsilon > 0, got "):
         PrivacyBudget(epsilon=epsilon, delta=1e-5)

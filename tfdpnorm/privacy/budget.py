@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from tfdpnorm import arguments
@@ -18,12 +19,12 @@ class PrivacyBudget(Checked):
     Attributes:
         epsilon: The privacy loss allowed, in nats, > 0. Infinity asks for training without noise,
             which carries no guarantee.
-        delta: The probability left out of the guarantee, 0 < delta < 1. It should be at most 0.1 /
-            num_examples: publishing one random example outright satisfies delta = 1 / num_examples.
+        delta: The probability left out of the guarantee, 0 < delta < 1. None for `usual_delta` of
+            the planned number of examples, or of persons where they are the unit.
 
     Example::
 
-        budget = tfdpnorm.PrivacyBudget(epsilon=3.0, delta=1e-5)
+        budget = tfdpnorm.PrivacyBudget(epsilon=3.0)
 
     Raises:
         ValueError: if `epsilon` is not > 0, `delta` is not strictly between 0 and 1, or one is NaN.
@@ -35,6 +36,24 @@ class PrivacyBudget(Checked):
         remedy="Give a positive number, such as 3.0. Only float('inf') trains without noise, and "
         "it has no guarantee.",
     )
-    delta: float = field(
-        arguments.open_unit, remedy="Give a probability of at most 0.1 / num_examples."
+    delta: float | None = field(
+        arguments.open_unit,
+        None,
+        remedy="Give a probability of at most 0.1 / num_examples, or None to have one by rule.",
     )
+
+    def of(self, num_examples: int) -> PrivacyBudget:
+        """Returns this budget with a delta: its own, or `usual_delta(num_examples)`."""
+        if self.delta is not None:
+            return self
+        return dataclasses.replace(self, delta=usual_delta(num_examples))
+
+
+def usual_delta(num_examples: int) -> float:
+    """The delta of a budget without one: the smaller of 1e-5 and 1 / (10 N).
+
+    Publishing one random example outright satisfies delta = 1 / N; a tenth of that is the largest
+    delta that is usually defended. N >= 1 is the planned number of examples, or of persons where
+    they are the unit: a public constant.
+    """
+    return min(1e-5, 0.1 / num_examples)

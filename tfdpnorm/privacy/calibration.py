@@ -51,6 +51,11 @@ def calibrate_noise_multiplier(
     arguments.instance(
         "budget", budget, PrivacyBudget, remedy="Write PrivacyBudget(epsilon=..., delta=...)."
     )
+    if budget.delta is None:
+        raise ValueError(
+            "The budget has no delta, and the number of examples that would give it is not known "
+            "here. Write PrivacyBudget(epsilon, delta), with a plan's own: plan.delta."
+        )
     sampling_rate = arguments.sampling_rate("sampling_rate", sampling_rate)
     updates = arguments.updates("updates", updates, at_least=1)
     accountant_of(accountant)

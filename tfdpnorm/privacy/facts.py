@@ -16,6 +16,7 @@ from scipy import special
 from tfdpnorm import arguments
 from tfdpnorm.privacy import epsilons, profiles
 from tfdpnorm.privacy.added_delta import GRID_NUMBERS, added_to_delta, rounding_loss, total
+from tfdpnorm.privacy.budget import usual_delta
 from tfdpnorm.privacy.caveats import KINDS, UNITS
 from tfdpnorm.privacy.ledger import PrivacyLedger
 from tfdpnorm.privacy.rounding import ceil_text, number
@@ -109,6 +110,7 @@ def _plan(ledger):
         "rows_per_person": plan.stated_per_person,
         "owns_one": plan.stated_per_person == 1,
         "has_weak_delta": plan.delta >= 1 / plan.num_examples,
+        "has_usual_delta": plan.delta == usual_delta(plan.num_examples),
         "is_poisson": plan.sampling == "poisson",
         "takes_all": plan.sampling_rate == 1,
         "batch": f"{plan.expected_batch_size} of {plan.num_examples} {unit.many}",

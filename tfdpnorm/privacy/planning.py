@@ -55,7 +55,7 @@ def make_plan(
         epochs: How often an example is drawn on average, > 0, instead of steps, which is
             epochs * num_examples / expected_batch_size, rounded up.
         budget: A `PrivacyBudget`; the noise is calibrated to it. An infinite epsilon means no
-            noise.
+            noise. Without a delta, it has `usual_delta(num_examples)`.
         noise_multiplier: The noise instead, >= 0 and finite; needs `delta`.
         delta: Only with `noise_multiplier`; a budget brings its own.
         accountant: "rdp" or "pld".
@@ -103,6 +103,8 @@ def make_plan(
             "expected_batch_size", expected_batch_size
         )
         steps = updates_of_epochs(epochs, 1 / lots)
+    if budget is not None:
+        budget = budget.of(arguments.whole("num_examples", num_examples, at_least=1))
     settings = {
         "num_examples": num_examples,
         "expected_batch_size": expected_batch_size,

@@ -176,7 +176,9 @@ DETAILS = """
 [holds] Guarantee
 - (epsilon, delta) = ({figures.epsilon:up}, {plan.delta:delta}): with and without
   {unit.neighbours}, the probability of every set of results differs by a factor of at most
-  e^epsilon, up to delta.
+  e^epsilon, up to delta
+  [has_usual_delta], the smaller of 1e-5 and 1 / (10 N) with N = {plan.num_examples}, as planned
+  [].
 [figures.added] - To this delta, at most {figures.added_in_all:up} is added:
   {figures.added:amounts} (each rounded up).
 [person] - For a person who owns {rows_per_person:at_most} of the examples: ({person.epsilon:up},

@@ -79,6 +79,7 @@ def suggest_plan(
         "budget", budget, PrivacyBudget, remedy="Write PrivacyBudget(epsilon=..., delta=...)."
     )
     num_examples = arguments.whole("num_examples", num_examples, at_least=1)
+    budget = budget.of(num_examples)
     if None not in (epochs, steps, expected_batch_size):
         raise ValueError(
             f"Expected two of epochs, steps and expected_batch_size, got {epochs!r}, {steps!r} and "

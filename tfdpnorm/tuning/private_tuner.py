@@ -77,9 +77,9 @@ class PrivateTuner(keras_tuner.Tuner):
                 "private scores protects single rows of these. Pass validation_is_public=True if "
                 'they are public; otherwise train without a search, or protect rows: unit="row".'
             )
-        self.budget = budget
+        self.budget = budget.of(given["num_examples"])
         self.search_plan = calibrate_search(
-            budget,
+            self.budget,
             num_examples=given["num_examples"],
             lots=hypermodel.lots() if lots is None else lots,
             expected_trials=expected_trials,
