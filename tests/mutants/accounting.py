@@ -16,6 +16,22 @@ _PHASES = "tests/privacy/test_phases.py"
 
 MUTANTS = (
     fault(
+        "a-run-in-two-disjoint-groups",
+        "tfdpnorm/privacy/command_of_ledgers.py",
+        "if flags.disjoint and sum(",
+        "if False and sum(",
+        "A run and its second phase on the same persons pass for runs of disjoint groups.",
+        tests_in(_PHASES, "TestCommand"),
+    ),
+    fault(
+        "the-smallest-of-disjoint-groups",
+        "tfdpnorm/privacy/command_of_ledgers.py",
+        "(max(each) for each in zip(",
+        "(min(each) for each in zip(",
+        "The epsilon of the group that spent least is stated for everybody.",
+        tests_in(_PHASES, "TestCommand"),
+    ),
+    fault(
         "usual-delta-of-one-example",
         "tfdpnorm/privacy/budget.py",
         "min(1e-5, 0.1 / num_examples)",

@@ -200,6 +200,33 @@ class TestCommand:
         rdp, _ = self.run(capsys, first.file.path, second.file.path)
         assert rdp["epsilon"] == pytest.approx(second.epsilon())
 
+    def test_disjoint_groups_have_the_largest_epsilon(self, ended, tmp_path, capsys):
+        first, second = ended(FIRST), ended(SECOND, "second")
+        paths = [f"--ledger={each.file.path}" for each in (first, second)]
+        assert main([*paths, "--disjoint"]) == 0
+        assert "no example is in the training or validation data of two" in capsys.readouterr().out
+        assert main([*paths, "--disjoint", "--json"]) == 0
+        record = json.loads(capsys.readouterr().out.splitlines()[0])
+        expected = max(first.epsilon("rdp"), second.epsilon("rdp"))
+        assert record["epsilon"] == pytest.approx(expected) and record["disjoint"]
+        assert record["epsilon"] < self.run(capsys, first.file.path, second.file.path)[0]["epsilon"]
+        # With the phases before it, a group's epsilon is that of all of them.
+        later = ended(SECOND, "later", after=first)
+        others = [f"--ledger={each.file.path}" for each in (later, second)]
+        assert main([*others, "--disjoint", "--json"]) == 0
+        record = json.loads(capsys.readouterr().out.splitlines()[0])
+        assert record["epsilon"] == pytest.approx(later.epsilon("rdp"))
+        copy = shutil.copy(first.file.path, tmp_path / "copy.jsonl")
+        for path in (later.file.path, copy):  # a phase of the other one, and the same run
+            with pytest.raises(SystemExit):
+                main([paths[0], f"--ledger={path}", "--disjoint"])
+            assert "not disjoint" in capsys.readouterr().err
+        for flags in (paths[:1], ["--sampling_rate=0.1", "--steps=1", "--delta=1e-5"]):
+            with pytest.raises(SystemExit):
+                noise = [] if flags == paths[:1] else ["--noise_multiplier=1"]
+                main([*flags, *noise, "--disjoint"])
+            assert "--disjoint" in capsys.readouterr().err
+
     def test_two_ledgers_of_one_run_count_twice(self, ended, tmp_path, capsys):
         path = ended(FIRST).file.path
         rdp, _ = self.run(capsys, path, shutil.copy(path, tmp_path / "copy.jsonl"))

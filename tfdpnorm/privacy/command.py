@@ -94,6 +94,11 @@ def _make_parser(of_ledger, suggests):
         help="ledger file of a run; alone, or with --accountant and --json. Several files: the "
         "epsilon of all runs composed, at --delta if their deltas differ",
     )
+    parser.add_argument(
+        "--disjoint",
+        action="store_true",
+        help="no example or person is in the data of two of the ledgers: the largest epsilon holds",
+    )
     parser.add_argument("--num_examples", type=int, help="private training examples")
     lot = parser.add_mutually_exclusive_group(required=needed)
     lot.add_argument("--expected_batch_size", type=float, help="expected batch size")

@@ -16,11 +16,17 @@ from tfdpnorm.privacy.statement import privacy_statement
 from tfdpnorm.privacy.statement_as_json import statement_json
 
 
+_IF_DISJOINT = (
+    "It is your statement that no {0} is in the training or validation data of two ledgers, and "
+    "that the group of a {0} depends on nothing but public facts and that {0}. "
+)
+
+
 def lines(flags):
     """Returns the lines for one ledger or several."""
     check_alone(
         flags,
-        ("ledger", "accountant", "json", *(["delta"] if len(flags.ledger) > 1 else [])),
+        ("ledger", "accountant", "json", *(["delta", "disjoint"] if len(flags.ledger) > 1 else [])),
         "--ledger cannot be combined with {}, since the ledger holds its own settings. Remove the "
         "others.",
     )
@@ -42,6 +48,11 @@ def _composed(flags, ledgers):
 
     A run that has a ledger here and is an earlier phase of another one counts once, if both say the
     same of it. Two ledgers of one run count twice: a copied folder may have gone on by itself.
+
+    With --disjoint, each ledger is of other examples or persons: only one of them, with its earlier
+    phases, is a function of any one person, and the largest epsilon holds (parallel composition,
+    McSherry 2009, Theorem 4; also where runs depend on the results of earlier ones, which is
+    post-processing for a person of an earlier one).
     """
     deltas = sorted({ledger.plan.delta for ledger in ledgers})
     if flags.delta is None and len(deltas) > 1:
@@ -57,18 +68,30 @@ def _composed(flags, ledgers):
             f"Run {units['person']} protects a person and run {units['row']} an example: their "
             "epsilons do not compose. Give the ledgers of runs that protect the same."
         )
+    groups = [[ledger.as_phase(), *ledger.plan.earlier] for ledger in ledgers]
     earlier = dict.fromkeys(phase for ledger in ledgers for phase in ledger.plan.earlier)
+    if flags.disjoint and sum(map(len, groups)) > len({p.run for group in groups for p in group}):
+        raise ValueError(
+            "A run is in two of the ledgers, or a phase of two: their data are not disjoint. Give "
+            "one ledger for each group, or leave --disjoint out."
+        )
     runs += [phase for phase in earlier if phase not in runs]
+    groups = groups if flags.disjoint else [runs]
     is_unconfirmed = any(ledger.confirmed_guarantee is None for ledger in ledgers)
     reasons = [f"run {phase.run}: {reason}" for phase in runs for reason in phase.reasons]
 
     def record_of(accountant):
-        trained, validated = (
-            composed_epsilon([part for p in parts for part in p], delta, accountant)
-            for parts in ([p.mechanisms for p in runs], [p.validation for p in runs])
-        )
-        added, excess = added_to_phases(runs, trained, delta)
-        because = [*reasons, *([excess] if excess else [])]
+        epsilons = [
+            [
+                composed_epsilon([part for p in parts for part in p], delta, accountant)
+                for parts in ([p.mechanisms for p in group], [p.validation for p in group])
+            ]
+            for group in groups
+        ]
+        trained, validated = (max(each) for each in zip(*epsilons, strict=True))
+        found = [added_to_phases(g, e, delta) for g, (e, _) in zip(groups, epsilons, strict=True)]
+        added = max(each for each, _ in found)
+        because = [*reasons, *(excess for _, excess in found if excess)]
         return {
             "ledgers": [ledger.file.path for ledger in ledgers],
             "runs": [phase.run for phase in runs],
@@ -82,11 +105,13 @@ def _composed(flags, ledgers):
             "delta": delta,
             "added_to_delta": added,
             "updates": sum(phase.updates for phase in runs),
+            "disjoint": flags.disjoint,
             "adjacency": "add_or_remove_one",
         }
 
     names = ACCOUNTANTS if flags.accountant in (None, "both") else (flags.accountant,)
     records = records_of(names, record_of)
+    said = _IF_DISJOINT.format(UNITS[ledgers[0].unit].one) if flags.disjoint else ""
     because = dict.fromkeys(y for x in records for y in x.get("no_guarantee_because", ()))
     return printed(
         flags,
@@ -97,14 +122,15 @@ def _composed(flags, ledgers):
         f"Holds for {UNITS[ledgers[0].unit].neighbours}, in the data of every run "
         "(add_or_remove_one). It assumes that the results of a run influenced neither the noise, "
         "the sampling rate and the number of updates of another run, nor the time at which it "
-        "ended. Each run's own statement lists what it does not cover: tfdpnorm-epsilon "
+        f"ended. {said}Each run's own statement lists what it does not cover: tfdpnorm-epsilon "
         "--ledger=FILE.",
     )
 
 
 def _composed_sentence(record):
     spent = (
-        f"{len(record['runs'])} runs composed, {record['updates']} updates, at delta = "
+        f"{len(record['runs'])} runs {'of disjoint data' if record['disjoint'] else 'composed'}, "
+        f"{record['updates']} updates, at delta = "
         f"{delta_text(record['delta'])}"
     )
     if record["guarantee_holds"] is False:

@@ -65,6 +65,8 @@ def rounded(epsilon):
 
 def lines(flags):
     """Returns the lines for a noise multiplier or an epsilon."""
+    if flags.disjoint:
+        raise ValueError("--disjoint is of several ledgers. Pass --ledger for each group.")
     if flags.most_per_person is not None:
         arguments.whole("--most_per_person", flags.most_per_person, at_least=1)
     sampling_rate, steps = _sampling_rate(flags), flags.steps
