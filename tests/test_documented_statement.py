@@ -47,6 +47,15 @@ def test_figures_of_persons_on_the_page(rows, told):
     assert ceil_text(epsilon) == told.split()[0] and told in " ".join(PAGE.split())
 
 
+def test_figures_of_four_copies():
+    page = (DOCS / "several_rows_per_person.md").read_text()
+    stated = re.search(r"epsilon ([0-9.]+) of a row is ([0-9.]+) of the record", page).groups()
+    block = next(b for b in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "2.92" in b)
+    names = {}
+    exec("import tfdpnorm\n" + block.replace("print", "found = "), names)
+    assert tuple(map(ceil_text, names["found"])) == ("2.919", stated[1]) and stated[0] == "2.92"
+
+
 def test_the_commands_of_the_page():
     lines = read_ledger(LEDGER).file.tail[0]
     assert f"head -n {lines} docs/{LEDGER.name} | sha256sum" in PAGE

@@ -59,5 +59,5 @@ def test_equal_examples_are_warned_of_once(compiled, build, data, copies, settin
         warnings.simplefilter("always")
         for _ in range(2):
             trained.fit(*rows, epochs=1, steps_per_epoch=1, verbose=0)
-    found = [w for w in caught if "most_per_person" in str(w.message)]
+    found = [w for w in caught if "copies-windows" in str(w.message)]
     assert [w.category for w in found] == [PrivacyWarning] * told

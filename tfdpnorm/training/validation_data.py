@@ -137,9 +137,8 @@ def _warn_of_equal_examples(examples):
     if len(set(joint_digests(leaves, compared_as(leaves, leaves)))) < examples.count:
         warnings.warn(
             "Some training examples are equal, in inputs and targets. Epsilon is for one example: "
-            "a record that is in the data several times is protected less. Remove copies; or say "
-            'how many rows a person has at most, with most_per_person= and unit="row" of '
-            "make_plan(); or protect persons, with most_per_person= alone and person= of fit(). "
+            "a record that is in the data several times is protected less. Remove copies, or "
+            "protect persons: docs/several_rows_per_person.md#copies-windows-and-oversampling. "
             "This message depends on the private data; keep it with them.",
             PrivacyWarning,
             stacklevel=level_of_caller(),

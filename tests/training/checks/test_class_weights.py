@@ -14,7 +14,10 @@ EXPECTED = [3.0, 0.5, 1.0, 1.0]
 
 @each(
     "y",
-    [LABELS, LABELS[:, np.newaxis], np.eye(3)[LABELS], LABELS.astype(np.float32), list(LABELS)],
+    [
+        *(LABELS, LABELS[:, np.newaxis], LABELS.astype(np.float32), list(LABELS)),
+        *(np.eye(3)[LABELS], 0.1 + 0.7 * np.eye(3)[LABELS]),
+    ],
 )
 def test_each_example_has_the_weight_of_its_class(y):
     np.testing.assert_array_equal(weights_by_class(WEIGHTS, y, None), EXPECTED)
@@ -38,6 +41,7 @@ def test_they_multiply_the_weights_of_examples_and_of_steps():
         (WEIGHTS, (LABELS, LABELS), "one output"),
         (WEIGHTS, None, "class_weight"),
         ({0: 1, 1: 3}, np.ones([4, 5]) - np.eye(4, 5), "sample_weight"),
+        (WEIGHTS, np.array([[0, 1, 1], [1, 0, 0]]), "sample_weight"),
         (WEIGHTS, np.array([0.5, 0, 1, 2]), "each class in the targets"),
         *(({0: 1.0, 1: 0, 2: w}, LABELS, r"\{2: \S+\}") for w in (-0.5, np.nan, np.inf, 1e39)),
     ],

@@ -111,8 +111,8 @@ def weights_by_class(class_weight, y, sample_weight):
     """Returns the weight of each example, [N], as Keras makes it from those of classes 0, 1, ... .
 
     An example's weight depends on its own label alone, so that its gradient is clipped as that of
-    any other example. `y` are class numbers [N] or [N, 1], or [N, classes], of which the largest is
-    an example's; `sample_weight` [N] is None, or multiplied with these. Raises ValueError for other
+    any other example. `y` are class numbers [N] or [N, 1], or [N, classes], each row a distribution
+    of which the largest is an example's; `sample_weight` [N] is None, or multiplied with these. Raises ValueError for other
     weights or targets, with nothing of the targets but their shape.
     """
     numbered = isinstance(class_weight, dict) and set(class_weight) == set(range(len(class_weight)))
@@ -146,7 +146,14 @@ def weights_by_class(class_weight, y, sample_weight):
             "numbers, or one column for each class. For several labels per example, pass "
             "sample_weight, one number for each example."
         )
-    labels = y.argmax(1) if y.ndim == 2 and y.shape[1] > 1 else y.reshape(-1)
+    by_column = y.ndim == 2 and y.shape[1] > 1
+    if by_column and not np.allclose(y.sum(1), 1, atol=1e-3):
+        raise ValueError(
+            "Some targets have several classes or none, and class_weight needs one class per "
+            "example. Pass sample_weight, one number for each example, or weight each label's term "
+            "in a loss of your own."
+        )
+    labels = y.argmax(1) if by_column else y.reshape(-1)
     known = np.isin(labels, np.arange(len(class_weight)))
     if not known.all():
         raise ValueError(
