@@ -126,6 +126,7 @@ class TestSuggestion:
         lines = str(suggestion).splitlines()
         for line, (name, reason) in zip(lines, suggestion.reasons.items(), strict=False):
             assert line.split()[0] in suggestion.reasons and reason in str(suggestion), name
+        assert 'of kind "gaussian"' in suggestion.reasons["public_batch"]
         *_, code = str(suggestion).partition(suggestion.forecast.advice[-1] + "\n")
         assert code == suggestion.forecast.code
 

@@ -1,5 +1,7 @@
 """public_batch="synthetic": rows that fit the model's inputs, and what is said of them."""
 
+import warnings
+
 import numpy as np
 import pytest
 from tensorflow import keras
@@ -9,7 +11,7 @@ from tfdpnorm import PublicBatch, make_plan, make_private
 from tfdpnorm.data import SyntheticRows, synthetic_rows
 from tfdpnorm.layers import PublicBatchNormalization
 from tfdpnorm.training import PrivateValidation
-from tfdpnorm.training.public_rows import synthetic_batch
+from tfdpnorm.training.public_rows import kinds_of_synthetic, synthetic_batch
 
 layers = keras.layers
 
@@ -58,6 +60,21 @@ def test_the_ledger_says_what_the_rows_are(rows, code, fields):
     private = make_private(sequential(), plan, public_batch=PublicBatch(rows))
     (said,) = [known for known in private.ledger.state.caveats if "public_rows" in known.code]
     assert said.code == code and fields in (None, said.fields)
+
+
+@pytest.mark.parametrize(
+    ("asked", "side", "warns"),
+    [("synthetic", 28, 0), ("synthetic", 96, 1), ("synthetic:ink", 96, 0), (SyntheticRows(), 96, 1)],
+)
+def test_ink_for_large_images_of_one_channel_is_doubted(asked, side, warns):
+    """A public fact speaks against it: scans and X-rays have a background."""
+    model = keras.Sequential([keras.Input((side, side, 1)), keras.layers.Flatten()])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        rows, kinds = synthetic_batch(model, asked)
+    assert len([w for w in caught if "synthetic:fractal" in str(w.message)]) == warns
+    assert kinds == kinds_of_synthetic(model, asked) and '"ink"' in kinds
+    assert rows.shape == (512, side, side, 1)
 
 
 def test_every_input_gets_its_rows():

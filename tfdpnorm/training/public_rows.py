@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from tfdpnorm import arguments
 from tfdpnorm.choices import AUTO, PULL_BACKS
 from tfdpnorm.data import SyntheticRows
 from tfdpnorm.data.arrays import map_leaves
+from tfdpnorm.errors import PrivacyWarning, level_of_caller
 from tfdpnorm.gradients.clipping import float32_factor
 from tfdpnorm.gradients.map_rows import map_rows
 from tfdpnorm.independence.examples import input_specs, integer_bound
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _LITTLE_SIGNAL = 7.0  # below it shrinkage helped, above it did harm: docs/which_normalisation.md
+_LARGEST_DRAWING = 64  # pixels of a side; MNIST and its like have 28
 _REMEDY = "Make the rows with tfdpnorm.data.synthetic_rows, and pass them as public_batch."
 
 
@@ -173,6 +176,31 @@ def synthetic_batch(model: keras.Model, asked: SyntheticRows | str) -> tuple[Any
     Returns a structure of arrays [M, ...] like the inputs, and words for the kinds of rows.
     Raises ValueError if the shapes of the inputs are not known, or no rows can be made for them.
     """
+    specs, inputs, settled = _settled(model, asked)
+    for each, (shape, _) in zip(settled, inputs, strict=True):
+        if each.kind == "ink" and not _names_kind(asked) and max(shape[:2]) > _LARGEST_DRAWING:
+            warnings.warn(
+                f'The synthetic rows are of kind "ink", like drawings on an empty ground, and '
+                f"images of {shape[0]} x {shape[1]} pixels seldom are: scans and X-rays fill the "
+                'frame. Pass public_batch="synthetic:fractal", or "synthetic:ink" to keep them.',
+                PrivacyWarning,
+                stacklevel=level_of_caller(),
+            )
+    rows = [each.rows(*of) for each, of in zip(settled, inputs, strict=True)]
+    return tf.nest.pack_sequence_as(specs, rows), ", ".join(dict.fromkeys(map(str, settled)))
+
+
+def _names_kind(asked):
+    return ":" in asked if isinstance(asked, str) else asked.kind is not None
+
+
+def kinds_of_synthetic(model: keras.Model, asked: SyntheticRows | str = "synthetic") -> str:
+    """Returns words for the kinds of rows that `synthetic_batch` would make, or raises its error."""
+    return ", ".join(dict.fromkeys(map(str, _settled(model, asked)[2])))
+
+
+def _settled(model, asked):
+    """The specs of the inputs; their shapes and numbers of ids; and the `SyntheticRows` of each."""
     asked = SyntheticRows.named(asked) if isinstance(asked, str) else asked
     specs = input_specs(model)
     if specs is None:
@@ -180,10 +208,8 @@ def synthetic_batch(model: keras.Model, asked: SyntheticRows | str) -> tuple[Any
             "The inputs of the model are unknown, and a synthetic public_batch needs them. Call "
             f"the model on a batch first. Or: {_REMEDY}"
         )
-    inputs = [(spec, _num_tokens(model, spec)) for spec in tf.nest.flatten(specs)]
-    rows = [asked.rows(tuple(spec.shape[1:]), count) for spec, count in inputs]
-    kinds = dict.fromkeys(str(asked.settled(spec.shape[1:], count)) for spec, count in inputs)
-    return tf.nest.pack_sequence_as(specs, rows), ", ".join(kinds)
+    inputs = [(tuple(s.shape[1:]), _num_tokens(model, s)) for s in tf.nest.flatten(specs)]
+    return specs, inputs, [asked.settled(*of) for of in inputs]
 
 
 def _num_tokens(model, spec):

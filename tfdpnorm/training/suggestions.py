@@ -20,6 +20,7 @@ from tfdpnorm.privacy import PrivacyPlan
 from tfdpnorm.privacy.slots import slots_of_plan
 from tfdpnorm.privacy.suggested_plan import suggest_plan
 from tfdpnorm.training.forecast import Forecast, forecast
+from tfdpnorm.training.public_rows import kinds_of_synthetic
 from tfdpnorm.training.suggested_rate import OPTIMIZERS, optimizer_at, suggested_rate
 from tfdpnorm.training.views import Views
 
@@ -261,7 +262,11 @@ def _is_known_to_give_vectors(model):
 def _public_batch(model):
     """The suggested public rows, or None, and the reason."""
     if any(isinstance(layer, PublicMomentsLayer) for layer in (model, *sublayers(model))):
-        return "synthetic", "none were given: synthetic, from the shape of the inputs"
+        try:
+            kinds = kinds_of_synthetic(model)
+        except ValueError:  # which make_private() will raise
+            kinds = "synthetic ones"
+        return "synthetic", f'none were given: {kinds}; "synthetic:fractal" and the like for others'
     return None, "no layer takes any"
 
 
