@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import concurrent.futures
+import importlib.util
 import os
 import pathlib
+import warnings
 from collections.abc import Mapping
 
 import numpy as np
@@ -83,9 +85,7 @@ class TFLiteModel:
 
     def __init__(self, content, workers=None):
         workers = len(os.sched_getaffinity(0)) if workers is None else workers
-        self._interpreters = [
-            tf.lite.Interpreter(model_content=content, num_threads=1) for _ in range(workers)
-        ]
+        self._interpreters = [_interpreter(content) for _ in range(workers)]
         for interpreter in self._interpreters:
             with silent_stderr():
                 interpreter.allocate_tensors()
@@ -98,6 +98,19 @@ class TFLiteModel:
         with concurrent.futures.ThreadPoolExecutor(len(shares)) as pool:
             found = pool.map(_run, self._interpreters, shares)
             return np.concatenate([outputs for outputs in found if outputs is not None])
+
+
+def _interpreter(content):
+    """An interpreter of LiteRT where that is installed; else TensorFlow's, which later ones lack."""
+    if importlib.util.find_spec("ai_edge_litert") is not None:
+        from ai_edge_litert.interpreter import Interpreter
+    elif hasattr(tf.lite, "Interpreter"):
+        Interpreter = tf.lite.Interpreter  # noqa: N806
+    else:
+        raise ImportError("This TensorFlow runs no TFLite models. Install ai-edge-litert.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # The end of TensorFlow's is ours to deal with.
+        return Interpreter(model_content=content, num_threads=1)
 
 
 def _run(interpreter, rows):
