@@ -23,6 +23,7 @@ from tfdpnorm.privacy.slots import slots_of_plan
 from tfdpnorm.training.announced_updates import BatchesInUse, announced_in_ledger
 from tfdpnorm.training.callbacks.own_callbacks import OwnCallbacks
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
+from tfdpnorm.training.callbacks.progress import SaysTime
 from tfdpnorm.training.checks.advice import usual_gradient_norm, warn_of_ineffective
 from tfdpnorm.training.checks.callbacks import (
     check_callbacks,
@@ -366,7 +367,8 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         own = OwnCallbacks(self, callbacks)
         try:
             with self.replicas.workers.awaited(), self.session.training(self._resumption.path):
-                callbacks = [stop, WarnsOfNonfinite(self), *own.watched, *saving]
+                told = SaysTime.beside(callbacks, verbose)
+                callbacks = [stop, WarnsOfNonfinite(self), *told, *own.watched, *saving]
                 history = super().fit(x, y, verbose=verbose, callbacks=callbacks, **kwargs)
             own.check()
         finally:

@@ -1,6 +1,7 @@
 """What is shown and written during training: nothing that is not covered passes for covered."""
 
 import io
+import itertools
 import re
 import sys
 
@@ -10,8 +11,10 @@ import tensorflow as tf
 
 from tfdpnorm import PrivacyBudget, PrivateValidation, make_plan, make_private
 from tfdpnorm.training import PrivacyTensorBoard, Progress
+from tfdpnorm.training.callbacks import progress
 
 N = 60
+NOISE = {"noise_multiplier": 1.0, "delta": 1e-5}
 
 
 @pytest.fixture
@@ -46,6 +49,27 @@ def noised(rows=40):
         queries=3,
         name="private_val_guess",
     )
+
+
+def test_fit_says_once_how_long_it_will_take(build, monkeypatch, capsys):
+    """After ten updates in 20 seconds: 29 more, of the 40 that the epochs allow."""
+    plan = make_plan(num_examples=N, expected_batch_size=3, steps=50, l2_norm_clip=1.0, **NOISE)
+    for more, said in (
+        ({"verbose": 2}, 1),
+        ({"verbose": 2, "callbacks": [Progress(1e9, io.StringIO())]}, 0),
+        ({"verbose": 0}, 0),
+    ):
+        private = make_private(build(), plan)
+        private.compile("sgd", "sparse_categorical_crossentropy")
+        clock = itertools.count(0, 20)
+        monkeypatch.setattr(progress.time, "monotonic", lambda clock=clock: next(clock))
+        x = np.zeros((N, *private.model.input_shape[1:]), "float32")
+        monkeypatch.setattr(progress, "_time", lambda seconds: f"{seconds:.1f} s")
+        private.fit(x, np.zeros(N, "int32"), epochs=2, **more)
+        found = re.findall(r"fit\(\) needs about (\S+) s for 29 more updates", capsys.readouterr().out)
+        assert len(found) == said
+        # The clock is read at the first and at the eleventh of these updates.
+        assert found in ([], ["58.0"])
 
 
 class TestProgress:

@@ -94,6 +94,44 @@ class Progress(keras.callbacks.Callback):
         print(line, file=self._file or sys.stdout, flush=True)
 
 
+_MEASURED = 10  # updates
+_LEAST_SECONDS = 10.0  # that are left, or nothing is said
+
+
+class SaysTime(keras.callbacks.Callback):
+    """Says once, after ten updates, how long `fit` will take; not with `verbose=0` or `Progress`.
+
+    The first updates are left out: they wait for the trace of the step.
+    """
+
+    @classmethod
+    def beside(cls, callbacks, verbose):
+        """Returns a list of one, or none where nothing or enough is shown."""
+        shows = verbose not in (0, "0") and not any(isinstance(c, Progress) for c in callbacks)
+        return [cls()] if shows else []
+
+    def on_train_begin(self, logs=None):
+        self._began = None
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._epoch = epoch
+
+    def on_train_batch_end(self, batch, logs=None):
+        made = self.model.ledger.updates
+        if self._began is None:
+            self._began = made, time.monotonic()
+        first, then = self._began
+        if then is None or made - first < _MEASURED:
+            return
+        self._began = first, None
+        steps, epochs = self.params["steps"] or 0, self.params["epochs"]
+        left = (epochs - self._epoch) * steps - batch - 1
+        left = min(left, self.model.ledger.state.remaining_updates)
+        seconds = left * (time.monotonic() - then) / (made - first)
+        if seconds >= _LEAST_SECONDS:
+            print(f"\nfit() needs about {_time(seconds)} for {left:,} more updates.", flush=True)
+
+
 def _time(seconds):
     if seconds < 90:
         return f"{seconds:.0f} s"
