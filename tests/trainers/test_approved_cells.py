@@ -1,7 +1,8 @@
 """The cells of all experiments, and specs beside them, as approved texts.
 
-A line of `approved/cells.txt` has what a spec says and does not say by default; at the paper's
-scale, what differs there. `python -m tests.trainers.test_approved_cells` writes the file again.
+A line of `approved/cells.txt` has what a spec says and does not say by default. A line "paper" has
+what differs at the paper's scale, in all cells up to the next one.
+`python -m tests.trainers.test_approved_cells` writes the file again.
 """
 
 import json
@@ -123,12 +124,14 @@ def lines():
             except ValueError as error:  # what is asked for contradicts the paper's settings
                 papers = {}
                 found.append(f"  paper: {error}")
+        before = {}
         for spec in make():
-            one, other = said(spec), papers.get(spec.cell, {})
+            one = said(spec)
+            other = papers.get(spec.cell, {}) if papers else one
+            differs = {n: other.get(n) for n in {**one, **other} if one.get(n) != other.get(n)}
+            found += [] if differs == before else ["  paper: " + json.dumps(differs)]
             found.append(json.dumps(one))
-            if papers and one != other:
-                names = [n for n in {**one, **other} if one.get(n) != other.get(n)]
-                found.append("  paper: " + json.dumps({n: other.get(n) for n in names}))
+            before = differs
     return found[1:]
 
 

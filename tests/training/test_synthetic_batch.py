@@ -64,7 +64,12 @@ def test_the_ledger_says_what_the_rows_are(rows, code, fields):
 
 @pytest.mark.parametrize(
     ("asked", "side", "warns"),
-    [("synthetic", 28, 0), ("synthetic", 96, 1), ("synthetic:ink", 96, 0), (SyntheticRows(), 96, 1)],
+    [
+        ("synthetic", 28, 0),
+        ("synthetic", 96, 1),
+        ("synthetic:ink", 96, 0),
+        (SyntheticRows(), 96, 1),
+    ],
 )
 def test_ink_for_large_images_of_one_channel_is_doubted(asked, side, warns):
     """A public fact speaks against it: scans and X-rays have a background."""

@@ -101,7 +101,7 @@ class TFLiteModel:
 
 
 def _interpreter(content):
-    """An interpreter of LiteRT where that is installed; else TensorFlow's, which later ones lack."""
+    """An interpreter of LiteRT where that is installed; else that of TensorFlow."""
     if importlib.util.find_spec("ai_edge_litert") is not None:
         from ai_edge_litert.interpreter import Interpreter
     elif hasattr(tf.lite, "Interpreter"):

@@ -15,7 +15,6 @@ from tfdpnorm.privacy.rounding import ceil_text, delta_text, json_number
 from tfdpnorm.privacy.statement import privacy_statement
 from tfdpnorm.privacy.statement_as_json import statement_json
 
-
 _IF_DISJOINT = (
     "It is your statement that no {0} is in the training or validation data of two ledgers, and "
     "that the group of a {0} depends on nothing but public facts and that {0}. "

@@ -145,7 +145,7 @@ class Latest(keras.metrics.Metric):
 _CAUSES = """
 - NaN or infinity in inputs, targets and weights, and labels that the loss does not know.
 - A log, square root, norm or division in your loss or layers. Its derivative is infinite or NaN \
-at 0, also where tf.where leaves the value out. Add a small constant inside, as in tf.sqrt(x + 1e-6).
+at 0, also where tf.where leaves it out. Add a small constant inside, as in tf.sqrt(x + 1e-6).
 - Inputs and targets of large scale. Scale them to about [-1, 1]."""
 _OF_FLOAT16 = """
 - The range of float16. Use Clipping(loss_scale=...) below {:g}, or mixed_bfloat16."""

@@ -24,7 +24,7 @@ from tfdpnorm.training.announced_updates import BatchesInUse, announced_in_ledge
 from tfdpnorm.training.callbacks.own_callbacks import OwnCallbacks
 from tfdpnorm.training.callbacks.private_validation import PrivateValidation
 from tfdpnorm.training.callbacks.progress import SaysTime
-from tfdpnorm.training.checks.advice import usual_gradient_norm, warn_of_ineffective
+from tfdpnorm.training.checks.advice import warn_of_ineffective
 from tfdpnorm.training.checks.callbacks import (
     check_callbacks,
     check_rate_is_settable,
@@ -213,14 +213,7 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         if isinstance(loss, dict) and isinstance(loss_weights, dict):
             loss_weights = {**dict.fromkeys(loss, 1.0), **loss_weights}  # Keras 3 wants them all.
         self._per_example_loss = PerExampleLoss(loss, loss_weights, self.output_names)
-        warn_of_ineffective(
-            self.model,
-            self.plan,
-            optimizer,
-            loss,
-            lambda: self._usual_gradient_norm(loss),
-            stacklevel=2,
-        )
+        warn_of_ineffective(self.model, self.plan, optimizer, loss, stacklevel=2)
         self.optimizer_settings = optimizer_settings(optimizer)
         self._names_of_metrics = names_of_metrics
         self.session.compiled()
@@ -228,11 +221,6 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         super().compile(
             optimizer=optimizer, loss=loss, loss_weights=loss_weights, metrics=metrics, **kwargs
         )
-
-    def _usual_gradient_norm(self, loss):
-        if self._update.clipping.function != "abadi":  # Others do not shorten long gradients alone.
-            return None
-        return usual_gradient_norm(self.streams, loss, self._per_example_loss)
 
     def call(self, inputs: Any, training: bool | None = None) -> Any:
         with changes_no_variable(self.model):

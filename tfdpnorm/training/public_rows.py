@@ -195,7 +195,7 @@ def _names_kind(asked):
 
 
 def kinds_of_synthetic(model: keras.Model, asked: SyntheticRows | str = "synthetic") -> str:
-    """Returns words for the kinds of rows that `synthetic_batch` would make, or raises its error."""
+    """Returns words for the kinds of rows of `synthetic_batch`, or raises as it does."""
     return ", ".join(dict.fromkeys(map(str, _settled(model, asked)[2])))
 
 

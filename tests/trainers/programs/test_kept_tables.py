@@ -42,16 +42,16 @@ def shown(figure):
         yield f"  panel {titles}: {axes.get_xlabel()!r}, {axes.get_ylabel()!r}, {scales}"
         for ticks in (axes.get_xticklabels(), axes.get_yticklabels()):
             yield f"    ticks: {[label.get_text() for label in ticks]}"
-        yield f"    labels: {axes.get_legend_handles_labels()[1]}"
-        yield f"    texts: {[text.get_text() for text in axes.texts]}"
+        labels, texts = axes.get_legend_handles_labels()[1], [t.get_text() for t in axes.texts]
+        yield f"    labels: {labels}; texts: {'the same' if texts == labels else texts}"
         for line in axes.lines:
             yield f"    line {line.get_color()} {line.get_linestyle()}: {points(line.get_xydata())}"
-        for bar in axes.patches:
-            if hasattr(bar, "get_width"):
-                yield f"    bar: {points([(bar.get_width(), bar.get_height())])}"
-        for collection in axes.collections:
-            if hasattr(collection, "get_segments"):
-                yield f"    bars: {points(s.ravel() for s in collection.get_segments())}"
+        sizes = [(b.get_width(), b.get_height()) for b in axes.patches if hasattr(b, "get_width")]
+        if sizes:
+            yield f"    bars: {'; '.join(points([size]) for size in sizes)}"
+        errors = [x.get_segments() for x in axes.collections if hasattr(x, "get_segments")]
+        if errors:
+            yield f"    errors: {'; '.join(points(s.ravel() for s in each) for each in errors)}"
 
 
 @pytest.fixture

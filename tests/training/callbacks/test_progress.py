@@ -66,7 +66,9 @@ def test_fit_says_once_how_long_it_will_take(build, monkeypatch, capsys):
         x = np.zeros((N, *private.model.input_shape[1:]), "float32")
         monkeypatch.setattr(progress, "_time", lambda seconds: f"{seconds:.1f} s")
         private.fit(x, np.zeros(N, "int32"), epochs=2, **more)
-        found = re.findall(r"fit\(\) needs about (\S+) s for 29 more updates", capsys.readouterr().out)
+        found = re.findall(
+            r"fit\(\) needs about (\S+) s for 29 more updates", capsys.readouterr().out
+        )
         assert len(found) == said
         # The clock is read at the first and at the eleventh of these updates.
         assert found in ([], ["58.0"])

@@ -4,14 +4,10 @@ import math
 import numbers
 import warnings
 
-import numpy as np
-import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.errors import PrivacyWarning
 from tfdpnorm.keras_compat.models import layers_of_outputs, sublayers
-from tfdpnorm.keras_compat.variables import trainable_variables
-from tfdpnorm.layers.pulled_back_noise import squared_norm
 from tfdpnorm.training.suggested_rate import (
     MOMENTUM,
     OPTIMIZERS,
@@ -20,17 +16,13 @@ from tfdpnorm.training.suggested_rate import (
 )
 
 _FAR = 10.0  # times the suggested rate, or a part of it
-_USUAL_CLIP = 1.0
-_LARGE_CLIP = 2.0  # times the usual norm of gradients, which then are hardly ever clipped
 _LEAST_NOISE = 0.65  # noise multiplier at which the noise counts twice as much as in large batches
 
 
-def warn_of_ineffective(model, plan, optimizer, loss, gradient_norm, stacklevel):
+def warn_of_ineffective(model, plan, optimizer, loss, stacklevel):
     """Warns once of settings that keep a private training from learning, from public numbers.
 
-    `loss` is a Keras loss, or a structure of them. `gradient_norm()` is the usual norm of the
-    gradient of an example, or None where it is not known; it is only called for clipping norms
-    above that of the suggestions, 1.
+    `loss` is a Keras loss, or a structure of them.
     """
     if noise_is_negligible(model, plan) or math.isinf(plan.l2_norm_clip):
         return
@@ -39,7 +31,6 @@ def warn_of_ineffective(model, plan, optimizer, loss, gradient_norm, stacklevel)
         _of_lots(plan),
         _of_dropout(model),
         _of_rate(model, plan, optimizer),
-        _of_clipping(plan, gradient_norm),
     ]
     found = [sentence for sentence in found if sentence]
     if found:
@@ -93,17 +84,6 @@ def _of_rate(model, plan, optimizer):
     return (
         f"A learning rate of {rate:.3g} is {than} for {name}: {usual:.2g} suits this noise, as in "
         f'compile(tfdpnorm.suggested_optimizer(private, "{name}"), ...).'
-    )
-
-
-def _of_clipping(plan, gradient_norm):
-    clip = plan.l2_norm_clip
-    norm = gradient_norm() if clip > _USUAL_CLIP else None
-    if norm is None or clip <= _LARGE_CLIP * norm:
-        return None
-    return (
-        f"A clipping norm of {clip:g} is above the gradients of the public rows, whose norms are "
-        f"about {norm:.2g}, and the noise is proportional to it: lower it."
     )
 
 
@@ -165,47 +145,3 @@ def _gives_logits(layer):
         return False
     plain = isinstance(layer, (keras.layers.Dense, keras.layers.Conv1D, keras.layers.Conv2D))
     return True if plain and activation is keras.activations.linear else None
-
-
-# --- how large the gradient of an example usually is ---
-
-_ROWS = 64
-_DRAWS = 8
-
-
-def usual_gradient_norm(streams, loss, per_example_loss):
-    """Returns the root mean square of the norms of public rows' gradients, at the present weights.
-
-    With random signs the square of a summed gradient is, in the mean, the sum of the squares.
-    `loss` is what `compile` got, `per_example_loss` its `PerExampleLoss`.
-
-    Returns None for a model without public rows or not yet built, with several outputs, or with
-    another loss than the cross-entropy of one label, whose labels cannot be guessed.
-    """
-    name = loss if isinstance(loss, str) else getattr(loss, "name", None)
-    if streams.mode != "public" or not streams.model.built or name not in _LABELS:
-        return None
-    rows = tf.nest.map_structure(lambda part: part[:_ROWS], streams.public_batch)
-    variables, rng = trainable_variables(streams.model), np.random.default_rng(0)
-    weights = streams.clip_weights(variables) or [1.0] * len(variables)
-    statistics = streams.public_pass(training=False)
-    with tf.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
-        tape.watch(variables)
-        outputs = streams.forward(rows, statistics, training=False)
-        if not tf.is_tensor(outputs) or outputs.shape.rank != 2:
-            return None
-        count, classes = outputs.shape
-        labels = _LABELS[name](rng.integers(classes, size=count), classes)
-        losses = per_example_loss(labels, outputs)
-    total = 0.0
-    for _ in range(_DRAWS):
-        signs = tf.constant(rng.choice([-1, 1], count), losses.dtype)
-        gradients = tape.gradient(losses, variables, signs, unconnected_gradients="zero")
-        total += sum(w**2 * squared_norm(g) for w, g in zip(weights, gradients, strict=True))
-    return math.sqrt(total / (_DRAWS * count))
-
-
-_LABELS = {
-    "sparse_categorical_crossentropy": lambda labels, classes: tf.constant(labels, tf.int32),
-    "categorical_crossentropy": tf.one_hot,
-}

@@ -112,8 +112,8 @@ def weights_by_class(class_weight, y, sample_weight):
 
     An example's weight depends on its own label alone, so that its gradient is clipped as that of
     any other example. `y` are class numbers [N] or [N, 1], or [N, classes], each row a distribution
-    of which the largest is an example's; `sample_weight` [N] is None, or multiplied with these. Raises ValueError for other
-    weights or targets, with nothing of the targets but their shape.
+    of which the largest is an example's; `sample_weight` [N] is None, or multiplied with these.
+    Raises ValueError for other weights or targets, with nothing of the targets but their shape.
     """
     numbered = isinstance(class_weight, dict) and set(class_weight) == set(range(len(class_weight)))
     if not numbered or not all(isinstance(w, numbers.Real) for w in class_weight.values()):
