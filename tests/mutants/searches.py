@@ -13,6 +13,17 @@ _ELSEWHERE_TESTS = "tests/tuning/test_search_elsewhere.py"
 
 MUTANTS = (
     fault(
+        "searches-unrehearsed",
+        _TUNER,
+        "        self.hypermodel.rehearse(",
+        "        (lambda *_, **__: None)(",
+        "Trials that cannot train are charged, up to the whole budget.",
+        tests_in(
+            "tests/tuning/test_real_trials.py",
+            "test_what_no_trial_could_train_is_said_before_the_first",
+        ),
+    ),
+    fault(
         "searches-of-any-delta",
         _TUNER,
         "        check_plan(ledger)\n",

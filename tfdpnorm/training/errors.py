@@ -52,7 +52,7 @@ def without_private_values():
         where = next(filter(None, found.groups()), None) if found else None
         message = (
             f"{repr(where) if where else 'An operation'} of the model or the loss rejects values "
-            "of training examples; often, a label or an id is out of range. To see its message, which "
-            "shows private values, run the model and the loss on the data outside of fit()."
+            "of training examples; often, a label or an id is out of range. To see its message, "
+            "which shows private values, run the model and the loss on the data outside of fit()."
         )
         raise type(error)(None, None, message) from None

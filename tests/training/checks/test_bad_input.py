@@ -202,6 +202,8 @@ class TestData:
         x, y = data
         with pytest.raises(ValueError, match="num_examples=40.*got 39"):
             trained.fit(x[:39], y[:39], verbose=0)
+        with pytest.raises(ValueError, match="num_examples=40.*got 9"):  # less than a batch
+            trained.fit(x[:9], y[:9], verbose=0)
         batches = poisson_batches(x, y, expected_batch_size=8)
         with pytest.raises(ValueError, match="expected_batch_size=10, as in the plan, got 8"):
             trained.fit(batches, verbose=0)

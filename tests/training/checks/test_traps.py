@@ -23,7 +23,9 @@ def refused(build, private, data):
     def message(loss, y, model=None):
         trained = private(model or build("functional"))
         trained.compile("sgd", loss)
-        with pytest.raises(ValueError, match="^(Expected|Some (class numbers|targets))") as caught:
+        with pytest.raises(
+            ValueError, match="^(Expected|The loss|Some (class numbers|targets))"
+        ) as caught:
             trained.fit(data[0], y, verbose=0)
         assert trained.ledger.updates == 0
         assert "\n" not in str(caught.value)
@@ -53,6 +55,21 @@ def test_labels_of_a_binary_loss_that_are_not_0_and_1(labels, refused, data):
     for loss in ("binary_crossentropy", keras.losses.BinaryFocalCrossentropy(from_logits=True)):
         text = refused(loss, np.array(labels)[data[1] % 2], model)
         assert "outside of [0, 1]" in text and "255" not in text
+
+
+def test_unknown_labels_are_not_turned_into_negative_ones(refused, data):
+    several = keras.Sequential([keras.Input((5,)), layers.Dense(3, "sigmoid")])
+    labels = np.stack([data[1] % 2, data[1] % 2 - 1, data[1] % 2], axis=1)
+    assert "labels-that-are-unknown" in refused("binary_crossentropy", labels, several)
+    one = keras.Sequential([keras.Input((5,)), layers.Dense(1, "sigmoid")])
+    assert "astype(int)" in refused("binary_crossentropy", labels[:, 1], one)
+
+
+def test_the_error_of_a_loss_is_shown(refused, data):
+    def fails(y, predictions):
+        raise ValueError("gamma is missing")
+
+    assert "'fails'" in (text := refused(fails, data[1])) and "gamma is missing" in text
 
 
 def _of_ids(kind):

@@ -36,6 +36,14 @@ def test_losses_are_taken_in_single_precision_or_more(dtype, expected):
     assert values.dtype == expected and values.numpy() == pytest.approx([45000.0], rel=1e-2)
 
 
+@pytest.mark.keras_3_only("has Dice")
+def test_the_remedy_for_a_reduction_over_all_axes_works():
+    y, predictions = tf.ones([4, 2, 2, 1]), tf.random.uniform([4, 2, 2, 1])
+    with pytest.raises(ValueError, match=r"Dice\(axis=\(1, 2, 3\)\)"):
+        PerExampleLoss(keras.losses.Dice())(y, predictions)
+    assert PerExampleLoss(keras.losses.Dice(axis=(1, 2, 3)))(y, predictions).shape == [4]
+
+
 @pytest.mark.keras_2_only("converts no code of users")
 def test_a_loss_of_the_users_is_converted_in_the_step():
     def loss(y, predictions):
