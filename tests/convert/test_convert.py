@@ -506,7 +506,7 @@ def test_a_subclass_of_the_frozen_layer_is_rejected():
             return layers.BatchNormalization.call(self, inputs, training=training)
 
     model = keras.Sequential([keras.Input((4,)), Thawed(name="thawed"), layers.Dense(2)])
-    with pytest.raises(ValueError, match="independence"):
+    with pytest.raises(ValueError, match="mixes the examples"):
         make(model, rows_for(model))
 
 
@@ -515,7 +515,7 @@ def test_freezing_a_layer_that_was_never_trained_warns():
     settings = {"budget": tfdpnorm.PrivacyBudget(3.0, 1e-5), "num_examples": 9}
     two = [keras.layers.BatchNormalization(name="first"), keras.layers.BatchNormalization()]
     two = keras.Sequential([keras.Input((4,)), *two, keras.layers.Dense(4)])
-    with pytest.warns(UserWarning, match="'first', like 1 more, .*moving averages") as said:
+    with pytest.warns(UserWarning, match="'first', like 1 more, normalises nothing") as said:
         tfdpnorm.make_private(two, convert="frozen", **settings)
     assert [w.filename for w in said if "moving averages" in str(w.message)] == [__file__]
     new = keras.Sequential(

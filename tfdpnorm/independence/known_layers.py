@@ -127,7 +127,10 @@ def _exchange_of(layer, conversion):
             "with tfdpnorm.convert.register_converter."
         )
     if type(layer) not in ALL_BATCH_NORMALIZATIONS:
-        return "Register its replacement with tfdpnorm.convert.register_converter."
+        return (
+            "Register its replacement with tfdpnorm.convert.register_converter, and pass "
+            'convert="public_batch" to make_private.'
+        )
     return 'Pass convert="public_batch" (or "group") to make_private.'
 
 
