@@ -97,11 +97,13 @@ def check_plan(ledger):
         return
     said = f"No guarantee would hold: {reason}. "
     if ledger.plan.epsilon_target is not None:
-        trials = "" if ledger.state.search is None else ", or fewer expected trials"
-        raise PrivacyError(
-            f"{said}For a baseline without a guarantee, pass epsilon=math.inf; for a guarantee, a "
-            f"smaller epsilon{trials}."
-        )
+        remedy = "Choose a smaller epsilon for the budget, or fewer expected trials."
+        if ledger.state.search is None:
+            remedy = (
+                "For a baseline without a guarantee, pass epsilon=math.inf; for a guarantee, a "
+                "smaller epsilon."
+            )
+        raise PrivacyError(said + remedy)
     warnings.warn(f"{said}Choose more noise, or fewer updates.", PrivacyWarning, stacklevel=3)
 
 
