@@ -9,7 +9,7 @@ from tensorflow import keras
 from tfdpnorm import files
 from tfdpnorm.dtypes import widened
 from tfdpnorm.errors import PrivacyError
-from tfdpnorm.keras_compat.graphs import as_written, converted, users_code_converted
+from tfdpnorm.keras_compat.graphs import as_written, cause_of, converted, users_code_converted
 from tfdpnorm.keras_compat.layers import keras_mask
 
 _ROW_BY_ROW = (
@@ -191,8 +191,8 @@ def _check_rows_apart(loss, y, predictions):
         if alike or not isinstance(error, ValueError) and "ncompatible shapes" not in str(error):
             return  # It wants other numbers than random ones.
         raise ValueError(
-            f"The loss {_name(loss)!r} fails for {given}: {files.reason(error)}. If they should be "
-            "alike, give targets the shape of the model's outputs."
+            f"The loss {_name(loss)!r} fails for {given}: {files.reason(cause_of(error))}. "
+            "If they should be alike, give targets the shape of the model's outputs."
         ) from error
     if tried[0].shape[:1] != (rows,):
         return  # Refused where its value is used.
