@@ -1,102 +1,85 @@
-"""Rows that are computed for each expected example of a batch, before and after fixed slots.
+"""Rows that are computed for each expected example of a batch, and what their limit costs.
 
-    python -m benchmarks.padding --num_examples=60000 --batch_sizes=64,256,1024,4096
+    python -m benchmarks.padding
 
-Trains nothing: the slots, and the sizes of Poisson-sampled batches, are known exactly. Prints a
-table.
+Trains nothing: the plans are made with and without a limit. Prints a table.
 """
 
 import math
+from dataclasses import replace
 
-import numpy as np
-from absl import flags
+from absl import app
 from scipy import stats
 
-from benchmarks.step_time import run_app
-from tfdpnorm.privacy.slots import slots_for
+from tfdpnorm.privacy import PrivacyBudget, make_plan
 
-FLAGS = flags.FLAGS
-
-
-def define_flags():
-    """Defines this program's flags."""
-    flags.DEFINE_integer("num_examples", 60_000, "N.", lower_bound=1)
-    flags.DEFINE_list("batch_sizes", ["64", "256", "1024", "4096"], "Expected batch sizes.")
-    flags.DEFINE_integer("physical_batch_size", 64, "Rows at once, for half of the table.")
-    flags.DEFINE_integer("steps", 1_000, "T, updates of the run.", lower_bound=1)
-    flags.DEFINE_float("delta", 1e-5, "Of the run.")
-
-
-def main():
-    """Prints what the flags ask for."""
-    print(
-        "| expected batch | rows at once | K x P | rows per expected row | before | "
-        "standard deviations |\n|---|---|---|---|---|---|"
-    )
-    for text in FLAGS.batch_sizes:
-        for physical in (None, FLAGS.physical_batch_size):
-            settings = (FLAGS.num_examples, int(text), FLAGS.steps, FLAGS.delta, physical)
-            print(text_of(measure(*settings)))
+DELTA, MULTIPLE = 1e-5, 8
+# Number of examples, expected batch size, updates, epsilon.
+PLANS = (
+    (1_500, 64, 400, 1.0),
+    (1_500, 64, 400, 3.0),
+    (1_500, 256, 400, 3.0),
+    (12_000, 256, 400, 1.0),
+    (12_000, 256, 400, 3.0),
+    (12_000, 1_024, 400, 3.0),
+    (60_000, 64, 2_000, 1.0),
+    (60_000, 256, 2_000, 3.0),
+    (60_000, 1_024, 2_000, 1.0),
+    (60_000, 4_096, 2_000, 3.0),
+)
+HEAD = """\
+| examples, expected batch, updates, epsilon | noise multiplier | S | rows per expected example | \
+before | standard deviations | epsilon without the limit |
+|---|---|---|---|---|---|---|"""
 
 
-def measure(num_examples, batch_size, steps, delta, physical_batch_size=None):
-    """Returns what an update computes, a dict.
+def main(_):
+    """Prints the table."""
+    print(HEAD)
+    for settings in PLANS:
+        print(text_of(measure(*settings)))
 
-    Args:
-        num_examples: N.
-        batch_size: L, expected.
-        steps: T.
-        delta: Of the run.
-        physical_batch_size: Most rows at once, or None.
-    """
-    slots = slots_for(
-        num_examples,
-        batch_size,
-        updates=steps,
-        delta=delta,
-        physical_batch_size=physical_batch_size,
+
+def measure(num_examples, batch_size, steps, epsilon):
+    """Returns what an update computes, a dict."""
+    plan = make_plan(
+        num_examples=num_examples,
+        expected_batch_size=batch_size,
+        steps=steps,
+        l2_norm_clip=1.0,
+        budget=PrivacyBudget(epsilon, DELTA),
+        accountant="pld",
     )
     rate = batch_size / num_examples
-    sizes = np.arange(num_examples + 1)
-    weights = stats.binom.pmf(sizes, num_examples, rate)
     stddev = math.sqrt(batch_size * (1 - rate))
-
-    before = rows_before(num_examples, batch_size, physical_batch_size)
-
-    def computed(least, rows):
-        return float(weights @ (rows * np.maximum(least, -(-sizes // rows))))
-
+    unlimited = replace(plan, most_per_batch=num_examples)
     return {
-        "batch_size": batch_size,
-        "physical_batch_size": physical_batch_size,
-        "slots": (slots.batches, slots.rows),
-        "rows": computed(slots.batches, slots.rows) / batch_size,
-        "rows_before": computed(1, before) / batch_size,
-        "stddevs": (slots.batches * slots.rows - batch_size) / stddev if stddev else 0.0,
+        "plan": (num_examples, batch_size, steps, epsilon),
+        "noise_multiplier": plan.noise_multiplier,
+        "most": plan.most_per_batch,
+        "rows": plan.most_per_batch / batch_size,
+        "rows_before": rows_before(num_examples, rate, steps) / batch_size,
+        "stddevs": (plan.most_per_batch - batch_size) / stddev,
+        "epsilons": (unlimited.epsilon_after(steps), plan.epsilon_after(steps)),
     }
 
 
-def rows_before(num_examples, batch_size, physical_batch_size):
-    """The rows of a physical batch by the earlier rule: 4 standard deviations above the mean.
-
-    A batch took as many physical batches as it needed.
-    """
-    rate = batch_size / num_examples
-    enough = batch_size + 4 * math.sqrt(rate * (1 - rate) * num_examples)
-    rows = 8 * math.ceil(min(enough, num_examples) / 8)
-    return rows if physical_batch_size is None else min(rows, physical_batch_size)
+def rows_before(num_examples, rate, steps):
+    """The rows of a batch that no update of the run exceeds, but with delta / 1,000."""
+    enough = stats.binom.isf(1e-3 * DELTA / steps, num_examples, rate)
+    return MULTIPLE * math.ceil(enough / MULTIPLE)
 
 
 def text_of(row):
     """Returns a row of the table, in Markdown."""
-    at_once = "all" if row["physical_batch_size"] is None else row["physical_batch_size"]
-    slots = " x ".join(f"{n:,}" for n in row["slots"])
+    examples, batch, steps, epsilon = row["plan"]
+    without, with_it = row["epsilons"]
     return (
-        f"| {row['batch_size']:,} | {at_once} | {slots} | {row['rows']:.2f} | "
-        f"{row['rows_before']:.2f} | {row['stddevs']:.1f} |"
+        f"| {examples:,}, {batch:,}, {steps:,}, {epsilon:g} | {row['noise_multiplier']:.2f} | "
+        f"{row['most']:,} | {row['rows']:.2f} | {row['rows_before']:.2f} | {row['stddevs']:.1f} | "
+        f"{without:.4f} of {with_it:.4f} |"
     )
 
 
 if __name__ == "__main__":
-    define_flags()
-    run_app(main)
+    app.run(main)

@@ -30,7 +30,7 @@ def insecure_samples(num_examples, rate, count):
 def dataset_samples(num_examples, rate, count):
     batches = poisson_batches(np.arange(num_examples), expected_batch_size=rate * num_examples)
     included = np.zeros((count, num_examples), dtype=bool)
-    for row, lot in zip(included, batches.as_dataset(Slots(1, 8)).take(count), strict=True):
+    for row, lot in zip(included, batches.as_dataset(Slots(1, 80)).take(count), strict=True):
         row[lot.x.numpy()[lot.mask.numpy() > 0]] = True
     return included
 
@@ -54,7 +54,7 @@ def test_lot_sizes_are_binomial(source, count):
     assert abs(((sizes - n * rate) ** 2).mean() - variance) < z * np.sqrt(
         (fourth - variance**2) / count
     )
-    # Never cut: the largest of all sizes is where the largest of so many binomials lies.
+    # Hardly ever cut: the largest of all sizes is where the largest of so many binomials lies.
     assert stats.binom.sf(sizes.max(), n, rate) * count < 20
 
 

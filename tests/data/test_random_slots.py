@@ -120,19 +120,6 @@ def test_removing_an_example_leaves_the_slots_of_others():
     assert stats.chi2_contingency(table).pvalue > FALSE_ALARM
 
 
-def test_batches_that_do_not_fit_take_more_physical_batches():
-    """It takes as many physical batches as it needs, and any of their slots."""
-    lots = drawn(5, 0.9, Slots(1, 2), 500)
-    found = slots_of_lots(lots, 5)
-    sizes = (found >= 0).sum(axis=1)
-    assert [len(lot.mask) for lot in lots] == np.maximum(1, -(-sizes // 2)).tolist()
-    assert (sizes == 5).sum() > 200
-    for column in found[sizes == 5].T:
-        assert_uniform(np.bincount(column, minlength=6))
-    for column in found[sizes == 3].T:
-        assert column.max() < 4
-
-
 def test_slots_of_an_insecure_seed_differ_between_updates():
     found = slots_of_lots(drawn(6, 1, Slots(1, 8), 20, insecure_seed=0), 6)
     again = slots_of_lots(drawn(6, 1, Slots(1, 8), 2, insecure_seed=0, first_update=18), 6)

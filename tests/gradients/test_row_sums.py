@@ -23,7 +23,7 @@ from tfdpnorm.gradients.contributions.row_sums import (
 )
 from tfdpnorm.gradients.contributions.sums_on_gpu import SumsOnGpu, sums_on_gpu
 from tfdpnorm.gradients.rules.embedding import LookupSum
-from tfdpnorm.privacy.slots import slots_for
+from tfdpnorm.privacy.slots import most_per_batch_for
 
 SUMS = [
     *(RowSums(block) for block in (128, 4, None)),
@@ -171,7 +171,7 @@ def test_blocks_are_added_up_in_a_tree():
 
 
 def most_rows(lot):
-    return slots_for(100 * lot, lot, updates=1_000, delta=1e-5).rows
+    return most_per_batch_for(100 * lot, 0.01, 1e-11)
 
 
 def test_rounding_raises_the_noise_by_little():

@@ -8,6 +8,7 @@ _MIXTURES = "tfdpnorm/privacy/mixtures.py"
 _PROFILES = "tfdpnorm/privacy/profiles.py"
 _PROFILE_TESTS = ("tests/privacy/test_profiles.py",)
 _PLAN = "tfdpnorm/privacy/plan.py"
+_CALIBRATION = "tfdpnorm/privacy/calibration.py"
 _PLANNING = "tfdpnorm/privacy/planning.py"
 _ADDED = "tfdpnorm/privacy/added_delta.py"
 _PLAN_TESTS = ("tests/privacy/test_plan.py",)
@@ -105,9 +106,9 @@ MUTANTS = (
     ),
     fault(
         "persons-who-are-added-only",
-        _PROFILES,
-        "for pair in (removed, added)",
-        "for pair in (added, added)",
+        "tfdpnorm/privacy/mixtures.py",
+        "for pair in (removed, added):\n        parts",
+        "for pair in (added, added):\n        parts",
         "What an attacker learns from a person's presence is not looked at.",
         tests_in("tests/privacy/test_persons.py", "test_figures"),
     ),
@@ -333,8 +334,8 @@ MUTANTS = (
     fault(
         "rdp-curve-one-update-less",
         _ACCOUNTANTS,
-        "count * rdp_of_update(rate, noise)",
-        "(count - 1) * rdp_of_update(rate, noise)",
+        "part[2] * rdp_of_update(*part[:2])",
+        "(part[2] - 1) * rdp_of_update(*part[:2])",
         "The last update costs nothing.",
         _CURVE_TESTS,
     ),
@@ -375,14 +376,6 @@ MUTANTS = (
         ),
     ),
     fault(
-        "other-sampling-guaranteed",
-        _PLAN,
-        'if self.sampling != "poisson":',
-        'if self.sampling == "fixed_size":',
-        "Shuffled lots are accounted as Poisson-sampled ones.",
-        _PLAN_TESTS,
-    ),
-    fault(
         "no-noise-guaranteed",
         _PLAN,
         "own = [NO_NOISE] if self.noise_multiplier == 0 else []",
@@ -408,9 +401,9 @@ MUTANTS = (
     ),
     fault(
         "calibrated-for-fewer-updates",
-        _PLANNING,
-        "checked.sampling_rate, checked.steps, accountant",
-        "checked.sampling_rate, max(1, checked.steps - 1), accountant",
+        _CALIBRATION,
+        "(budget, plan.sampling_rate, plan.steps, plan.accountant)",
+        "(budget, plan.sampling_rate, max(1, plan.steps - 1), plan.accountant)",
         "A run spends more than its budget.",
         ("tests/privacy/test_plan.py",),
     ),
@@ -448,9 +441,9 @@ MUTANTS = (
     ),
     fault(
         "phases-calibrated-alone",
-        _PLANNING,
-        "        if checked.earlier_mechanisms:\n",
-        "        if False:\n",
+        _CALIBRATION,
+        "if not earlier and not is_limited:",
+        "if not is_limited:",
         "The noise of a second phase spends the whole budget once more.",
         tests_in(_PHASES, "test_the_budget_is_of_all_phases"),
     ),

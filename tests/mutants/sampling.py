@@ -5,7 +5,11 @@ from tests.mutants.mutant import fault, tests_in
 _SAMPLING = "tfdpnorm/data/poisson.py"
 _POISSON = "tfdpnorm/data/poisson.py"
 _SLOTS = "tests/data/test_random_slots.py"
-_in_slots = tests_in("tests/privacy/test_slots.py", "test_slots_suffice_and_are_the_fewest")
+_OF_SLOTS = "tests/privacy/test_slots.py"
+_MECHANISMS = "tfdpnorm/privacy/mechanisms.py"
+_no_excess = tests_in(
+    "tests/privacy/test_truncation.py", "test_no_small_case_exceeds_what_is_stated"
+)
 
 MUTANTS = (
     fault(
@@ -78,14 +82,24 @@ MUTANTS = (
         ),
     ),
     fault(
-        "lot-cut-to-a-physical-batch",
+        "the-first-take-part",
         _POISSON,
-        "rows = poisson_rows(num_examples, sampling_rate, bits)",
-        "rows = poisson_rows(num_examples, sampling_rate, bits)[: slots.rows]",
-        "The last examples are drawn less often, by who else is in the lot.",
+        "rows[random_slots(most, len(rows), bits)]",
+        "rows[:most]",
+        "Of too many drawn, the last examples never take part.",
         tests_in(
-            "tests/data/test_poisson_batches.py", "test_a_lot_that_does_not_fit_is_kept_whole"
+            "tests/privacy/test_truncation.py",
+            "test_some_of_the_drawn_take_part",
+            "test_draws_have_the_distribution_of_the_lemma",
         ),
+    ),
+    fault(
+        "a-limit-one-above-the-accounted",
+        _POISSON,
+        "most_drawn = slots.most_per_batch",
+        "most_drawn = slots.most_per_batch + 1",
+        "More take part than the statement says.",
+        tests_in("tests/privacy/test_truncation.py", "test_batches_have_fixed_shapes"),
     ),
     fault(
         "slots-from-the-front",
@@ -146,39 +160,84 @@ MUTANTS = (
         tests_in(_SLOTS, "test_equal_words_are_drawn_again"),
     ),
     fault(
-        "slots-as-many-as-drawn",
-        "tfdpnorm/privacy/slots.py",
-        "max(self.batches, -(-count // self.rows))",
-        "max(1, -(-count // self.rows))",
-        "The number of physical batches depends on who was drawn.",
-        tests_in(
-            "tests/data/test_poisson_batches.py",
-            "test_lots_have_each_example_in_a_slot_of_its_own",
-        ),
+        "overflows-as-if-nobody-was-displaced",
+        _MECHANISMS,
+        "self.noise_multiplier / 2",
+        "self.noise_multiplier",
+        "An example that takes the place of another counts as if the place had been empty.",
+        _no_excess,
     ),
     fault(
-        "slots-for-one-update",
-        "tfdpnorm/privacy/slots.py",
-        "SHARE_OF_DELTA * delta / updates",
-        "SHARE_OF_DELTA * delta",
-        "Some batch of a long run does not fit more often than is added to delta.",
-        _in_slots,
+        "overflows-of-full-batches-alone",
+        _MECHANISMS,
+        "self.most_per_batch - rows",
+        "self.most_per_batch",
+        "Others who just fill the batch count as if they left a place.",
+        _no_excess,
     ),
     fault(
-        "slots-for-a-tail-as-large-as-delta",
-        "tfdpnorm/privacy/slots.py",
-        "SHARE_OF_DELTA = 1e-3",
-        "SHARE_OF_DELTA = 1.0",
-        "What batches that do not fit add to delta is a thousand times what the statement says.",
-        _in_slots,
+        "persons-overflow-as-one-example",
+        "tfdpnorm/privacy/mixtures.py",
+        "if share := each.overflow(rows):",
+        "if share := each.overflow():",
+        "Of a person with two examples, the second displaces somebody at no cost.",
+        _no_excess,
     ),
     fault(
-        "slots-one-too-few",
+        "overflows-without-losses",
+        "tfdpnorm/privacy/mixtures.py",
+        "for losses, weight in ((self, 1 - share), (other, share)):",
+        "for losses, weight in ((self, 1.0), (other, 0.0)):",
+        "The limit on batches costs nothing by PLD.",
+        _no_excess,
+    ),
+    fault(
+        "overflows-without-divergence",
+        "tfdpnorm/privacy/accountants.py",
+        "return rdp_to_deltas(few + number * rare, epsilons, COARSE_RDP_ORDERS)",
+        "return rdp_to_deltas(few, epsilons, COARSE_RDP_ORDERS)",
+        "The limit on batches costs nothing by Renyi DP.",
+        _no_excess,
+    ),
+    fault(
+        "plans-forget-the-limit",
+        "tfdpnorm/privacy/plan.py",
+        "limit = (self.most_per_batch, self.num_examples)",
+        "limit = ()",
+        "The limit on batches is in no epsilon.",
+        tests_in(_OF_SLOTS, "test_the_limit_costs_a_thousandth_of_epsilon"),
+    ),
+    fault(
+        "noise-without-the-limit",
+        "tfdpnorm/privacy/planning.py",
+        "noise_multiplier=noise_of_plan(plan, budget, True)",
+        "noise_multiplier=noise_multiplier",
+        "The noise is calibrated without the limit, which costs more than the budget.",
+        tests_in(_OF_SLOTS, "test_the_noise_for_a_budget_includes_it"),
+    ),
+    fault(
+        "limits-at-any-price",
         "tfdpnorm/privacy/slots.py",
-        "    return enough\n",
-        "    return max(1, enough - 1)\n",
-        "Batches that do not fit are more frequent than is added to delta.",
-        _in_slots,
+        "PRICE = 1e-3",
+        "PRICE = 1e-2",
+        "The limit on batches costs ten times as much as is said.",
+        tests_in(_OF_SLOTS, "test_the_limit_costs_a_thousandth_of_epsilon"),
+    ),
+    fault(
+        "searches-keep-no-delta-for-overflows",
+        "tfdpnorm/privacy/search.py",
+        "rdp_to_epsilon(rdp, (1 - self._for_overflows) * delta)",
+        "rdp_to_epsilon(rdp, delta)",
+        "What a trial's limit on batches costs is in no epsilon.",
+        tests_in("tests/privacy/test_search.py", "test_delta_has_room_for_overflows_of_all_trials"),
+    ),
+    fault(
+        "trials-with-any-limit",
+        "tfdpnorm/privacy/search.py",
+        "<= self.overflows_of_trial(plan.delta)",
+        "<= 1",
+        "Trials overflow more often than their search has delta for.",
+        tests_in("tests/privacy/test_search.py", "test_which_runs_a_search_covers"),
     ),
     fault(
         "padding-counts",

@@ -52,22 +52,6 @@ MUTANTS = (
         STATEMENT_TESTS,
     ),
     fault(
-        "slots-not-added-to-delta",
-        _ADDED,
-        "if plan.sampling_rate < 1:",
-        "if ledger.settings.get('noise_grid'):",
-        "Of runs without a grid, what batches that do not fit add to delta goes unsaid.",
-        STATEMENT_TESTS,
-    ),
-    fault(
-        "slots-of-one-trial-added-to-delta",
-        _ADDED,
-        "trials * of_a_run",
-        "of_a_run",
-        "Of a search, the batches of one trial alone are added to delta.",
-        STATEMENT_TESTS,
-    ),
-    fault(
         "statement-of-the-updates-seen",
         _TEXT,
         "[state.lost_updates] spent, of",

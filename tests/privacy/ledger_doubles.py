@@ -8,6 +8,7 @@ SETTINGS = {
     "num_examples": 1000,
     "expected_batch_size": 50,
     "steps": 100,
+    "most_per_batch": 1000,
     "l2_norm_clip": 1.5,
     "noise_multiplier": 2.0,
     "delta": 1e-5,

@@ -29,8 +29,7 @@ from tfdpnorm.privacy.added_delta import (
     rounding_loss,
 )
 from tfdpnorm.privacy.command import main
-from tfdpnorm.privacy.entries import Search, Updates
-from tfdpnorm.privacy.search import SearchPlan
+from tfdpnorm.privacy.entries import Updates
 from tfdpnorm.privacy.statement_as_json import statement_json
 
 SIZES = dict(num_examples=2000, expected_batch_size=100, l2_norm_clip=1.0, steps=40)
@@ -78,16 +77,6 @@ def test_budgets_are_rejected_before_training():
         check_plan(PrivacyLedger(given, GRID))
 
 
-def test_searches_count_the_batches_of_all_trials():
-    plan = planned(1.0)
-    ledger = PrivacyLedger(plan, GRID)
-    trial = (plan.sampling_rate, plan.noise_multiplier, plan.steps)
-    ledger.record(Search(SearchPlan(150, 1.0, (trial,))))
-    assert not ledger.guarantee_holds
-    with pytest.raises(PrivacyError, match="for the budget, or fewer expected trials"):
-        check_plan(ledger)
-
-
 def test_rounding_counts_the_noisy_numbers_of_all_phases(tmp_path):
     first = create_ledger(tmp_path / "first.jsonl", planned(1.0), GRID)
     first.record(Updates(40))
@@ -120,7 +109,7 @@ def test_runs_composed(tmp_path, capsys):
 
 def test_runs_composed_to_an_ordinary_epsilon(tmp_path, capsys):
     record = composed(tmp_path, capsys, 3.0)
-    assert record["guarantee_holds"] and 2e-8 < record["added_to_delta"] < 1e-7
+    assert record["guarantee_holds"] and 0 < record["added_to_delta"] < 1e-7
 
 
 # --- rounding in float64 ---

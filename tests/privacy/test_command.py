@@ -170,6 +170,7 @@ PLAN = make_plan(
     l2_norm_clip=1.0,
     noise_multiplier=2.684,
     delta=1e-5,
+    most_per_batch=60_000,
 )
 
 

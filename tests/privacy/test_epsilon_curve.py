@@ -14,7 +14,9 @@ from tfdpnorm.privacy import RDP_ORDERS, PrivacyPlan, accountants, dp_sgd_event,
 def plan(rate, noise, planned, accountant="rdp"):
     sizes = 10_000, rate * 10_000, planned
     clip = 1.0 if noise else math.inf
-    return PrivacyPlan(*sizes, noise, clip, delta=1e-5, accountant=accountant)
+    return PrivacyPlan(
+        *sizes, noise, clip, delta=1e-5, accountant=accountant, most_per_batch=10_000
+    )
 
 
 @pytest.mark.parametrize("rate, noise", [(0.01, 0.6), (1.0, 30.0), (1e-4, 41.0)])

@@ -50,7 +50,7 @@ def test_entries_are_read_as_written(path):
     [
         {"noise_multiplier": 0.0, "l2_norm_clip": math.inf},
         {"no_guarantee_because": ("one", "two")},
-        {"sampling": "shuffled", "accountant": "pld", "expected_batch_size": 7.3},
+        {"most_per_batch": None, "accountant": "pld", "expected_batch_size": 7.3},
         {"noise_multiplier": None, "delta": None, "budget": PrivacyBudget(math.inf, 1e-5)},
         {"noise_multiplier": None, "delta": None, "budget": PrivacyBudget(2.0, 1e-5)},
     ],
@@ -111,6 +111,7 @@ def test_without_hard_links_a_file_appears_whole_too(path, monkeypatch):
 def test_all_differences_are_in_one_error(whole):
     changed = {
         "num_examples": 1001,
+        "most_per_batch": 1001,
         "expected_batch_size": 49,
         "steps": 101,
         "l2_norm_clip": 1.0,

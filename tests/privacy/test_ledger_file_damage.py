@@ -177,7 +177,7 @@ def test_a_wrong_number_under_a_right_checksum_is_rejected(path):
         ({"format": "csv"}, "no header"),
         (
             {"version": 2},
-            "to have version 3 of the format, got 2. Use the release that wrote it",
+            "to have version 4 of the format, got 2. Use the release that wrote it",
         ),
         ({"plan": None}, "without a valid plan"),
         ({"plan": {"steps": 3}}, "without a valid plan"),

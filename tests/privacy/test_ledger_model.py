@@ -28,6 +28,7 @@ LONG, SHORT = (
         l2_norm_clip=1.0,
         noise_multiplier=2.0,
         delta=1e-5,
+        most_per_batch=1000,
     )
     for steps in (400, 60)
 )

@@ -8,11 +8,11 @@ import pytest
 from tests.each import each
 from tfdpnorm.data.persons import check_rows_per_person
 from tfdpnorm.privacy import PrivacyLedger, make_plan
-from tfdpnorm.privacy.accountants import rdp_of_update, rdp_to_epsilon
+from tfdpnorm.privacy.accountants import epsilon_at, of_rdp, rdp_of_update, rdp_to_epsilon
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import Finish, Query, Resume, Search, Updates
 from tfdpnorm.privacy.facts import Figures
-from tfdpnorm.privacy.profiles import composed_profile, epsilon_at, of_group, of_rdp
+from tfdpnorm.privacy.profiles import composed_profile, of_group
 from tfdpnorm.privacy.search import SearchPlan
 
 SETTINGS = {
@@ -22,6 +22,7 @@ SETTINGS = {
     "l2_norm_clip": 1.0,
     "noise_multiplier": 1.03,
     "delta": 1e-5,
+    "most_per_batch": 1797,
 }
 RATE = 64 / 1797
 
@@ -72,7 +73,7 @@ def test_figures():
 def test_the_smaller_one_is_stated(monkeypatch):
     parts = ((RATE, 1.03, 140),)
     tight = mixture(parts, 3)
-    monkeypatch.setattr("tfdpnorm.privacy.profiles._profile_of_losses", lambda *_: 1 / 0)
+    monkeypatch.setattr("tfdpnorm.privacy.profiles.losses_profile", lambda *_: 1 / 0)
     loose = epsilon_at(composed_profile.__wrapped__(parts, 1e-5, 3), 1e-5)
     assert loose == pytest.approx(
         epsilon_at(of_group(of_rdp(140 * rdp_of_update(RATE, 1.03)), 3), 1e-5)
@@ -159,10 +160,6 @@ class TestLedger:
     def test_there_is_no_epsilon_of_persons_without_their_rows(self):
         with pytest.raises(ValueError, match="most_per_person"):
             ledger_of(rows=None).person_epsilon()
-
-    def test_the_settings_of_an_older_ledger_are_not_misread(self):
-        with pytest.raises(ValueError, match="most_rows_per_person"):
-            PrivacyLedger(make_plan(**SETTINGS), {"most_rows_per_person": 3})
 
 
 class TestOwners:

@@ -22,15 +22,17 @@ from tfdpnorm.privacy.accountants import RDP_ORDERS
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.command import main
 from tfdpnorm.privacy.entries import Finish, Query, Search, Updates
+from tfdpnorm.privacy.mechanisms import Mechanism
 from tfdpnorm.privacy.search import SearchPlan
 
-FIRST, SECOND = (0.05, 1.2, 100), (0.1, 2.0, 50)  # sampling rate, noise multiplier, updates
+FIRST, SECOND = Mechanism(0.05, 1.2, 100), Mechanism(0.1, 2.0, 50)
 DELTA = 1e-5
 
 
 def plan_of(part, **settings):
-    rate, noise, steps = part
+    rate, noise, steps = part[:3]
     given = dict(num_examples=1000, expected_batch_size=1000 * rate, steps=steps, l2_norm_clip=1.0)
+    given["most_per_batch"] = 1000
     if "budget" not in settings:
         given |= dict(noise_multiplier=noise, delta=DELTA)
     return make_plan(**{**given, **settings})
@@ -59,7 +61,7 @@ def test_epsilon_is_that_of_the_composition(ended, accountant):
     plan = plan_of(SECOND, after=ended(FIRST), accountant=accountant)
     for updates in (0, 50):
         reference = (RdpAccountant(RDP_ORDERS) if accountant == "rdp" else PLDAccountant()).compose(
-            dp_sgd_event(*FIRST)
+            dp_sgd_event(*FIRST[:3])
         )
         if updates:
             reference.compose(dp_sgd_event(SECOND[0], SECOND[1], updates))
@@ -128,7 +130,7 @@ def test_a_run_that_may_go_on_is_rejected(tmp_path):
     with pytest.raises(ValueError, match="The run has not ended: 60 of its 100"):
         plan_of(SECOND, after=ledger)
     ledger.record(Finish())
-    assert plan_of(SECOND, after=ledger).earlier_mechanisms == [(0.05, 1.2, 60)]
+    assert plan_of(SECOND, after=ledger).earlier_mechanisms == [Mechanism(0.05, 1.2, 60)]
     held = create_ledger(tmp_path / "held.jsonl", plan_of(FIRST))
     held.record(caveat("held_to_plan", sentence="its answers decide when it stops"))
     held.record(Updates(60))
@@ -156,14 +158,15 @@ def test_queries_of_a_phase_count_as_many_as_were_planned(ended):
         Query("other", 7.0, 40, disjoint=True, queries_planned=2),
     ]
     (phase,) = ended(FIRST, "first", *asked).phases()
-    assert phase.mechanisms == (FIRST, (1.0, 5.0, 3)) and phase.validation == ((1.0, 7.0, 2),)
+    assert phase.mechanisms == (FIRST, Mechanism(1.0, 5.0, 3))
+    assert phase.validation == (Mechanism(1.0, 7.0, 2),)
     ledger = ended(SECOND, "second", after=ended(FIRST, "again", *asked))
     reference = RdpAccountant(RDP_ORDERS).compose(dp_accounting.GaussianDpEvent(7.0), 2)
     assert ledger.validation_epsilon() == pytest.approx(reference.get_epsilon(DELTA), rel=1e-6)
 
 
 def test_a_search_is_no_phase_and_has_none(ended, tmp_path):
-    search = SearchPlan(8, math.inf, (FIRST,))
+    search = SearchPlan(8, math.inf, (FIRST[:3],))
     first = create_ledger(tmp_path / "trial.jsonl", plan_of(FIRST))
     first.record(Search(search))
     first.record(Updates(100))

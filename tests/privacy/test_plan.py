@@ -21,6 +21,7 @@ from tfdpnorm.privacy import (
 from tfdpnorm.privacy.suggested_plan import suggest_plan
 
 SIZES = {"num_examples": 60_000, "expected_batch_size": 600, "steps": 4000, "l2_norm_clip": 1.0}
+UNLIMITED = {"most_per_batch": 60_000}
 NOISE = {"noise_multiplier": 2.684, "delta": 1e-5}
 
 
@@ -28,7 +29,7 @@ def test_a_plan_from_noise():
     plan = make_plan(**SIZES, **NOISE)
     assert plan.sampling_rate == 0.01
     assert plan.guarantee_holds and plan.no_guarantee_because == ()
-    assert plan.epsilon_target is None and plan.sampling == "poisson"
+    assert plan.epsilon_target is None
     assert plan.epsilon_after(0) == 0
     assert plan.epsilon_after(4000) == pytest.approx(1.0, abs=2e-3)
     assert plan.claimed_epsilon_after(4000) == plan.epsilon_after(4000)
@@ -36,7 +37,7 @@ def test_a_plan_from_noise():
 
 @pytest.mark.parametrize("accountant", ["rdp", "pld"])
 def test_a_plan_from_a_budget(accountant):
-    plan = make_plan(**SIZES, budget=PrivacyBudget(1.0, 1e-5), accountant=accountant)
+    plan = make_plan(**SIZES, **UNLIMITED, budget=PrivacyBudget(1.0, 1e-5), accountant=accountant)
     assert (plan.epsilon_target, plan.delta, plan.accountant) == (1.0, 1e-5, accountant)
     assert 0.999 <= plan.epsilon_after(plan.steps) <= 1.0
     fresh = epsilon_of(dp_sgd_event(0.01, plan.noise_multiplier, 4000), plan.delta, accountant)
@@ -45,7 +46,7 @@ def test_a_plan_from_a_budget(accountant):
 
 def test_a_budget_is_for_all_of_its_updates():
     """Few, so that it shows if one is forgotten."""
-    sizes = {**SIZES, "steps": 2}
+    sizes = {**SIZES, **UNLIMITED, "steps": 2}
     plan = make_plan(**sizes, budget=PrivacyBudget(1.0, 1e-5))
     assert 0.999 <= epsilon_of(dp_sgd_event(0.01, plan.noise_multiplier, 2), 1e-5) <= 1.0
 
@@ -76,7 +77,7 @@ BAD = {
     "noise_multiplier": [-0.1, math.nan, math.inf, 1e-200, 1e200],
     "delta": [0, 1, math.nan],
     "accountant": ["moments"],
-    "sampling": ["Poisson"],
+    "most_per_batch": [0, 1.5, 600],
     "no_guarantee_because": ["a lone string", ("",), (1,)],
 }
 
@@ -115,13 +116,6 @@ def test_reasons_make_every_epsilon_infinite_but_the_claimed_one():
     for updates in (0, 1, 4000):
         assert plan.epsilon_after(updates) == math.inf
     assert plan.claimed_epsilon_after(4000) == pytest.approx(1.0, abs=2e-3)
-
-
-@pytest.mark.parametrize("sampling", ["shuffled", "fixed_size"])
-def test_only_poisson_sampling_is_guaranteed(sampling):
-    plan = make_plan(**SIZES, **NOISE, sampling=sampling)
-    assert len(plan.no_guarantee_because) == 1 and sampling in plan.no_guarantee_because[0]
-    assert plan.epsilon_after(1) == math.inf
 
 
 @pytest.mark.parametrize("delta", [1 / 60_000, 1e-3])

@@ -7,14 +7,12 @@ import pytest
 from scipy import stats
 
 from tests.each import each
-from tfdpnorm.privacy.accountants import RDP_ORDERS, rdp_of_update
+from tfdpnorm.privacy.accountants import RDP_ORDERS, epsilon_at, of_rdp, rdp_of_update
 from tfdpnorm.privacy.profiles import (
     composed_profile,
-    epsilon_at,
     gaussian_mu,
     loss_at,
     of_nothing,
-    of_rdp,
     plus,
     smallest,
     true_positive_rate,

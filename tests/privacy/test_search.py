@@ -7,6 +7,7 @@ import re
 import dp_accounting
 import numpy as np
 import pytest
+from scipy import stats
 
 from tfdpnorm.privacy import (
     BudgetExhaustedError,
@@ -17,10 +18,12 @@ from tfdpnorm.privacy import (
     make_plan,
     read_ledger,
 )
+from tfdpnorm.privacy.accountants import rdp_of_update, rdp_to_epsilon
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.entries import Query, Resume, Search, Trial, Updates
 from tfdpnorm.privacy.search import SearchPlan
 from tfdpnorm.privacy.search_calibration import calibrate_search, describe_search
+from tfdpnorm.privacy.selection import NumberOfRuns, selection_rdp
 
 DELTA = 1e-5
 FULL = (1.0, 6.0, 10)  # Full lots: ten Gaussian mechanisms, whose divergence has a formula.
@@ -90,18 +93,37 @@ def test_scores_cost_validation_examples_the_same_way():
     assert plan.score_epsilon(DELTA, [(1.0, 5.0, 2)]) > plan.score_epsilon(DELTA)
 
 
+@pytest.mark.parametrize("rows", [1, 2])
+def test_delta_has_room_for_overflows_of_all_trials(rows):
+    search = SearchPlan(4, math.inf, ((0.1, 2.0, 50),))
+    rdp = selection_rdp(50 * rdp_of_update(0.1, 2.0), NumberOfRuns(4, math.inf))
+    assert search.epsilon(DELTA) == rdp_to_epsilon(rdp, 0.999 * DELTA)
+    most = search.most_per_batch(DELTA, 100, 0.1, 50)
+    assert 4 * 50 * stats.binom.sf(most - 1, 100, 0.1) <= 1e-3 * DELTA
+    plan = make_plan(
+        **{**PLAN, "expected_batch_size": 10}, noise_multiplier=2.0, steps=50, most_per_batch=most
+    )
+    added = search.profile(plan, rows)(np.array([600.0]))[0]  # without overflows it is below 1e-200
+    if rows == 1:
+        assert added == pytest.approx(1e-3 * DELTA)
+    assert added >= 4 * 50 * stats.binom.sf(most - rows, 100, 0.1)
+
+
 def test_which_runs_a_search_covers():
     plan = SearchPlan(4, math.inf, ((0.1, 2.0, 50), (0.2, 3.0, 30)))
 
-    def run(size, noise, steps):
+    def run(size, noise, steps, most=100):
         return make_plan(
-            **{**PLAN, "expected_batch_size": size}, noise_multiplier=noise, steps=steps
-        )
+            **{**PLAN, "expected_batch_size": size}, noise_multiplier=noise, steps=steps,
+            most_per_batch=most,
+        )  # fmt: skip
 
     assert plan.covers(run(10, 2.0, 50)) and plan.covers(run(10, 2.5, 20))
     assert plan.covers(run(20, 3.0, 30))
     assert not plan.covers(run(10, 1.99, 50)) and not plan.covers(run(10, 2.0, 51))
     assert not plan.covers(run(11, 2.0, 50)) and not plan.covers(run(20, 2.0, 30))
+    most = plan.most_per_batch(DELTA, 100, 0.1, 50)
+    assert plan.covers(run(10, 2.0, 50, most)) and not plan.covers(run(10, 2.0, 50, most - 8))
     assert plan.noise_for(0.1, 50) == plan.noise_for(0.1, 7) == 2.0
     for lot in ((0.1, 51), (0.15, 20)):
         with pytest.raises(ValueError, match="planned for"):

@@ -1,15 +1,23 @@
-"""The slots of an update: enough, no more than needed, and computed from public numbers."""
+"""The most examples of a batch, and its slots: enough, and no more than needed."""
 
 import decimal
 import functools
+import math
 from decimal import Decimal
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from tfdpnorm.privacy import make_plan
-from tfdpnorm.privacy.slots import Slots, slots_for, slots_of_plan
+from tests.each import each
+from tfdpnorm.privacy import PrivacyBudget, make_plan
+from tfdpnorm.privacy.accountants import composed_epsilon
+from tfdpnorm.privacy.mechanisms import Mechanism
+from tfdpnorm.privacy.slots import Slots, most_per_batch_for, slots_for, slots_of_plan
+
+PLANS = [
+    dict(num_examples=1_437, expected_batch_size=64, steps=400, noise_multiplier=1.5),
+    dict(num_examples=12_000, expected_batch_size=256, steps=400, noise_multiplier=0.95),
+    dict(num_examples=60_000, expected_batch_size=1_024.5, steps=200, noise_multiplier=3.0),
+]
 
 
 @functools.lru_cache(maxsize=64)
@@ -17,8 +25,6 @@ def tails(n, q):
     """P[Binomial(n, q) > k] for k = 0, ..., n by adding up its terms, in 60 decimal digits."""
     with decimal.localcontext(decimal.Context(prec=60)):
         q = Decimal(q)
-        if q == 1:
-            return [Decimal(1)] * n + [Decimal(0)]
         terms = [(1 - q) ** n]
         for k in range(n):
             terms.append(terms[-1] * (n - k) * q / ((k + 1) * (1 - q)))
@@ -28,94 +34,89 @@ def tails(n, q):
         return found[::-1]
 
 
-def hardly_exceeded(n, size, updates, delta):
-    """The smallest R >= 1 with T P[Binomial(N, q) > R] <= delta / 1,000."""
-    allowed = Decimal(delta) / 1000 / updates
-    return max(1, next(k for k, tail in enumerate(tails(n, size / n)) if tail <= allowed))
+@each("n, q, most", [(60_000, 64 / 60_000, 120), (1_797, 0.15, 330), (7, 0.5, 4), (6, 0.9, 6)])
+@each("rows", [1, 3])
+def test_how_often_others_leave_too_few_places(n, q, most, rows):
+    found = Mechanism(q, 1.0, 1, most, n).overflow(rows)
+    assert found == pytest.approx(float(tails(n, q)[most - rows]), rel=1e-9)
+    fewest = most_per_batch_for(n, q, found)
+    assert fewest % 8 == 0 or fewest == n
+    assert Mechanism(q, 1.0, 1, fewest, n).overflow() <= found
+    assert Mechanism(q, 1.0, 1, fewest - 8, n).overflow() > found
 
 
-CASES = [
-    (60_000, 64, 10_000, 1e-5),
-    (60_000, 1_024, 1_000, 1e-5),
-    (60_000, 4_096, 1, 1e-9),
-    (1_797, 256.5, 300, 1e-5),
-    (1_797, 1_797, 300, 1e-5),
-    (300, 299.9, 50, 1e-3),
-    (300, 1e-9, 10**6, 1e-8),
-    (1, 1, 1, 0.5),
-]
+@each("accountant", ["rdp", "pld"])
+@each("settings", PLANS)
+def test_the_limit_costs_a_thousandth_of_epsilon(settings, accountant):
+    plan = make_plan(**settings, l2_norm_clip=1.0, delta=1e-5, accountant=accountant)
+    mechanism, most = plan.mechanism(plan.steps), plan.most_per_batch
+    without = composed_epsilon([mechanism[:3]], 1e-5, accountant)
+    assert most % 8 == 0 and without < plan.epsilon_after(plan.steps) <= 1.001 * without
+    fewer = mechanism._replace(most_per_batch=most - 16)
+    assert composed_epsilon([fewer], 1e-5, accountant) > 1.001 * without
 
 
-@pytest.mark.parametrize("n, size, updates, delta", CASES)
-@pytest.mark.parametrize("physical", [None, 1, 7, 64, 576])
-def test_slots_suffice_and_are_the_fewest(n, size, updates, delta, physical):
-    found = slots_for(n, size, updates=updates, delta=delta, physical_batch_size=physical)
-    needed = hardly_exceeded(n, size, updates, delta)
+def test_the_noise_for_a_budget_includes_it():
+    sizes = dict(num_examples=1_437, expected_batch_size=64, steps=400, l2_norm_clip=1.0)
+    for most in (None, 90):
+        plan = make_plan(**sizes, budget=PrivacyBudget(2.0, 1e-5), most_per_batch=most)
+        assert most in (None, plan.most_per_batch)
+        assert 1.996 < plan.epsilon_after(400) <= 2
+
+
+def test_hardly_any_update_may_draw_too_many():
+    sizes = dict(num_examples=1_437, expected_batch_size=64, steps=400, l2_norm_clip=1.0)
+    with pytest.raises(ValueError, match="most_per_batch of at least 88, got 80"):
+        make_plan(**sizes, noise_multiplier=1.0, delta=1e-5, most_per_batch=80)
+    assert make_plan(**sizes, noise_multiplier=1.0, delta=1e-5, most_per_batch=88)
+
+
+@each("noise", [0.0, 1e-8, 1.0])
+def test_batches_of_all_have_no_limit(noise):
+    plan = make_plan(
+        num_examples=9, expected_batch_size=9, steps=3, l2_norm_clip=1.0, noise_multiplier=noise,
+        delta=1e-3,
+    )  # fmt: skip
+    assert plan.most_per_batch == 9 and plan.mechanism(3) == (1.0, noise, 3, None, None)
+
+
+def test_without_a_finite_price_overflows_hardly_add_to_delta():
+    plan = make_plan(**{**PLANS[0], "noise_multiplier": 0.0}, l2_norm_clip=1.0, delta=1e-5)
+    mechanism = plan.mechanism(400)
+    assert 400 * mechanism.overflow() <= 1e-8
+    assert 400 * mechanism._replace(most_per_batch=plan.most_per_batch - 8).overflow() > 1e-8
+
+
+@each("most", [1, 8, 104, 1_170])
+@each("physical", [None, 1, 7, 64, 576])
+@each("replicas", [1, 2, 3])
+def test_slots_suffice_and_are_the_fewest(most, physical, replicas):
+    found = slots_for(most, physical, replicas)
     k, p = found.batches, found.rows
-    assert updates * tails(n, size / n)[min(k * p, n)] <= Decimal(delta) / 1000
-    assert needed <= k * p
+    assert found.most_per_batch == most <= k * p and k % replicas == 0
+    assert p <= slots_for(most).rows  # what the noise pays for rounding is computed for that one
     if physical is None:
-        assert (k, p) == (1, 8 * -(-needed // 8)) and p <= 8 * -(-n // 8)
+        assert k == replicas and p == 8 * math.ceil(most / replicas / 8)
     else:
-        assert (k - 1) * physical < needed <= k * physical  # K is minimal
+        assert (k - replicas) * physical < most  # K is minimal
         assert p <= physical and (p % 8 == 0 or p == physical)
-        assert p - 8 < -(-needed // k)  # hardly a row is computed for nothing
-
-
-@pytest.mark.parametrize("n, size, updates, delta", CASES)
-@pytest.mark.parametrize("physical", [None, 7, 64])
-@pytest.mark.parametrize("replicas", [2, 3, 64])
-def test_devices_get_as_many_physical_batches_each(n, size, updates, delta, physical, replicas):
-    public = {"updates": updates, "delta": delta, "physical_batch_size": physical}
-    found = slots_for(n, size, **public, replicas=replicas)
-    needed = hardly_exceeded(n, size, updates, delta)
-    assert found.batches % replicas == 0 and needed <= found.batches * found.rows
-    assert found.rows <= slots_for(n, size, **public).rows
-    if physical is None:
-        assert found.batches == replicas
-    else:
-        assert (found.batches - replicas) * physical < needed and found.rows <= physical
-
-
-@settings(deadline=None, max_examples=100)
-@given(
-    n=st.integers(1, 5_000),
-    share=st.floats(1e-6, 1),
-    updates=st.integers(1, 10**6),
-    delta=st.floats(1e-12, 0.1),
-    physical=st.integers(1, 300),
-)
-def test_physical_batches_have_at_most_the_rows_of_a_single_one(n, share, updates, delta, physical):
-    """What the noise pays for rounding is computed for that one."""
-    public = {"updates": updates, "delta": delta}
-    whole = slots_for(n, share * n, **public)
-    split = slots_for(n, share * n, **public, physical_batch_size=physical)
-    assert whole.batches == 1 and split.rows <= min(whole.rows, physical)
+        assert p - 8 < math.ceil(most / k)  # hardly a row is computed for nothing
 
 
 def test_a_plan_knows_all_that_is_needed():
-    plan = make_plan(
-        num_examples=1_797, expected_batch_size=256, steps=300, l2_norm_clip=1.0,
-        noise_multiplier=1.0, delta=1e-5,
-    )  # fmt: skip
-    assert slots_of_plan(plan, 64) == slots_for(
-        1_797, 256, updates=300, delta=1e-5, physical_batch_size=64
-    )
+    plan = make_plan(**PLANS[0], l2_norm_clip=1.0, delta=1e-5)
+    assert slots_of_plan(plan, 64) == Slots(2, 56, plan.most_per_batch)
 
 
-@pytest.mark.parametrize("count, batches", [(0, 3), (24, 3), (25, 4), (32, 4), (33, 5)])
-def test_only_a_batch_that_does_not_fit_takes_more(count, batches):
-    assert Slots(3, 8).batches_for(count) == batches
-
-
-@pytest.mark.parametrize("name", ["batches", "rows"])
-@pytest.mark.parametrize("value, error", [(0, ValueError), (1.5, TypeError), (True, TypeError)])
+@each("name", ["batches", "rows", "most_per_batch"])
+@each("value, error", [(0, ValueError), (1.5, TypeError), (True, TypeError)])
 def test_slots_are_whole(name, value, error):
     with pytest.raises(error, match=f"{name} to be an integer"):
         Slots(**{"batches": 1, "rows": 1, name: value})
 
 
-@pytest.mark.parametrize("value, error", [(0, ValueError), (2.5, TypeError)])
-def test_hostile_physical_batch_size(value, error):
-    with pytest.raises(error, match="physical_batch_size to be an integer"):
-        slots_for(10, 5, updates=1, delta=0.1, physical_batch_size=value)
+def test_hostile_numbers():
+    with pytest.raises(ValueError, match="physical_batch_size to be an integer"):
+        slots_for(10, 0)
+    with pytest.raises(ValueError, match="most_per_batch of at most 2 x 8 slots, got 17"):
+        Slots(2, 8, 17)

@@ -110,8 +110,6 @@ def test_other_things_than_values_are_rejected(build, plan):
             make_private(build(), plan(), **settings)
     with pytest.raises(ValueError, match="make_plan"):
         make_private(build(), {"num_examples": 40})
-    with pytest.raises(ValueError, match="sampling"):
-        make_private(build(), plan(sampling="shuffled"))
     with pytest.raises(FileNotFoundError, match="bn.keras"):
         make_private("bn.keras", plan())
 

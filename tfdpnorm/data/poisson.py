@@ -24,7 +24,7 @@ from tfdpnorm.data.on_demand import columns_on_demand, source_on_demand
 from tfdpnorm.data.persons import Persons, lot_of_persons, rows_of_persons
 from tfdpnorm.data.sources import is_source, is_unread
 from tfdpnorm.keras_compat.graphs import as_written
-from tfdpnorm.privacy.slots import Slots, slots_for
+from tfdpnorm.privacy.slots import Slots, most_per_batch_for, slots_for
 
 if TYPE_CHECKING:
     from typing import Any
@@ -100,6 +100,11 @@ def random_slots(count, slots, bits):
             return order[:count]
 
 
+def some_of(rows, most, bits):
+    """Returns the drawn `rows` [n], or `most` of them, each subset equally likely."""
+    return rows if len(rows) <= most else rows[random_slots(most, len(rows), bits)]
+
+
 # --- batches ---
 
 _NO_DATASET = (
@@ -113,8 +118,8 @@ _NO_DATASET = (
     "tfdpnorm.data.image_folder(...) in place of keras.utils.image_dataset_from_directory(...)."
 )
 
-# Of a dataset that stands alone: it does not know the plan that it is for.
-_LONG_RUN = {"updates": 10**6, "delta": 1e-6}
+# Of a dataset that stands alone, how likely others are to fill a batch: it knows no plan.
+_HARDLY_EVER = 1e-15
 
 
 class Lot(collections.namedtuple("Lot", ["x", "y", "sample_weight", "mask"])):
@@ -205,9 +210,10 @@ class PoissonBatches:
     `poisson_batches` makes it and explains the arguments.
 
     Guarantee: each example is in each batch with probability q = `sampling_rate`, independently of
-    every other example and every other batch, and a batch is never truncated. This is the sampling
-    that the accountants assume; read q and N from here, so that they cannot disagree. The examples
-    of a batch are in distinct slots, drawn uniformly at random for each batch (docs/guarantee.md).
+    every other example and every other batch; of more than S, S take part, drawn at random. This is
+    the sampling that a `PrivacyPlan` accounts for; read q and N from here, so that they cannot
+    disagree. The examples of a batch are in distinct slots, drawn uniformly at random for each
+    batch (docs/guarantee.md).
 
     Changing the dataset afterwards invalidates the guarantee: `cache()` replays batches, `filter`
     and `shard` change q; `shuffle` and `batch` have no use. For a source, the guarantee also
@@ -291,13 +297,13 @@ class PoissonBatches:
     ) -> tf.data.Dataset:
         """Returns an infinite dataset of `Lot`s, one for each update.
 
-        A batch has K physical batches of P rows, whatever it draws; K grows only for a batch that
-        does not fit, to as many as it needs. Every new iteration draws new batches.
+        A batch has K physical batches of P rows, whatever it draws. Every new iteration draws new
+        batches.
 
         Args:
-            slots: `tfdpnorm.privacy.slots.Slots`, K and P. They have to depend on public numbers
-                only, as those of `slots_for` do. None for one physical batch, into which a million
-                batches fit except with a probability of 1e-9.
+            slots: `tfdpnorm.privacy.slots.Slots`, K, P and S. They have to depend on public numbers
+                only, as those of `slots_of_plan` do, which also belong to an epsilon. None for one
+                physical batch, into which a million batches fit except with a probability of 1e-9.
             insecure_seed: None draws from the operating system's entropy. An integer >= 0 makes
                 batch number t depend on (insecure_seed, t) and `slots` alone: repeatable, and no
                 longer secret, so that no privacy guarantee holds. Its members do not depend on
@@ -315,11 +321,12 @@ class PoissonBatches:
             TypeError, ValueError: if an argument is not of its type or in its range.
         """
         if slots is None:
-            slots = slots_for(self._num_examples, self._expected_batch_size, **_LONG_RUN)
+            count = self._num_examples
+            slots = slots_for(most_per_batch_for(count, self.sampling_rate, _HARDLY_EVER))
         elif not isinstance(slots, Slots):
             raise TypeError(
                 f"Expected slots to be Slots(batches, rows) or None, got {slots!r}. Compute them "
-                "with tfdpnorm.privacy.slots.slots_for."
+                "with tfdpnorm.privacy.slots.slots_of_plan."
             )
         first_update = arguments.integer("first_update", first_update, at_least=0)
         if insecure_seed is not None:
@@ -328,6 +335,8 @@ class PoissonBatches:
         # TensorFlow keeps a function of NumPy for as long as its outermost graph, which can be
         # the process: `draw` holds numbers only, or the data would stay with it.
         num_examples, sampling_rate = self._num_examples, self.sampling_rate
+        most_drawn = slots.most_per_batch
+        batches = slots.batches if shared is None else shared.count_of(slots.batches)
         no_row, most, persons = self.examples.count, self.most_per_person, self.persons
 
         def draw(update, *index):
@@ -337,23 +346,22 @@ class PoissonBatches:
                 bits = shared.bits(int(update))
             else:
                 bits = secret_bits
-            rows = poisson_rows(num_examples, sampling_rate, bits)
+            rows = some_of(poisson_rows(num_examples, sampling_rate, bits), most_drawn, bits)
             if index:
                 rows = rows_of_persons(rows, *index, most, bits)
-            batches = slots.batches_for(len(rows))
             # The row after the last is the row of zeros.
-            placed = np.full((batches * slots.rows, *rows.shape[1:]), no_row, dtype=np.int64)
+            placed = np.full((slots.batches * slots.rows, *rows.shape[1:]), no_row, dtype=np.int64)
             placed[random_slots(len(rows), len(placed), bits)] = rows
-            placed = placed.reshape(batches, slots.rows, *rows.shape[1:])
+            placed = placed.reshape(slots.batches, slots.rows, *rows.shape[1:])
             return placed if shared is None else shared.share_of(placed)
 
         def gather(update):
             index = () if persons is None else persons.index
             rows = tf.numpy_function(draw, [update, *index], tf.int64, stateful=True)
             if persons is not None:
-                rows.set_shape([None, slots.rows, most])
+                rows.set_shape([batches, slots.rows, most])
                 return Lot(*lot_of_persons(self.examples, rows))
-            rows.set_shape([None, slots.rows])
+            rows.set_shape([batches, slots.rows])
             x, y, sample_weight = self.examples.lot(rows)
             mask = tf.cast(rows < no_row, tf.float32)
             return Lot(x, y, sample_weight, mask)

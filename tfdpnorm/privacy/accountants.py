@@ -18,6 +18,14 @@ from dp_accounting.rdp import RdpAccountant, compute_epsilon
 
 from tfdpnorm import arguments
 from tfdpnorm.choices import ACCOUNTANTS
+from tfdpnorm.privacy.mechanisms import Mechanism, overflows
+from tfdpnorm.privacy.mixtures import (
+    LARGEST_EXPONENT,
+    delta_lost_by_pld,
+    deltas_by_overflows,
+    losses_profile,
+    pld_interval,
+)
 
 # dp_accounting's warning of orders that it gives up on; rdp_of bounds them otherwise.
 logging.getLogger("absl").addFilter(lambda record: "_compute_log_a_frac" not in str(record.msg))
@@ -28,9 +36,11 @@ _EXTRA_ORDERS = (76, 91, 108, 152, 181, 215, 304, 362, 431, 724, 1448, 2048)
 RDP_ORDERS = tuple(sorted({*map(float, RdpAccountant().orders), *map(float, _EXTRA_ORDERS)}))
 """Renyi orders of the "rdp" accountant: those of dp_accounting and a few higher ones."""
 
-# What the Fourier transforms of a composition may take from delta, by rounding, for each update: up
-# to 0.15 units of the last place of 1 were seen.
-_LOST_TO_ROUNDING = 64 * 2.0**-53
+# The probability of more overflows than are looked at one by one.
+_UNSEEN = 1e-16
+_MOST_OVERFLOWS = 60
+_FEW_OVERFLOWS = 9
+_ROUNDS = 4  # of looking closer for an epsilon
 
 _GRID_RATIO = 1.15
 
@@ -95,14 +105,15 @@ def composed_epsilon(parts, delta, accountant):
     """Epsilon >= 0, a float, of Gaussian mechanisms; what was computed once is kept.
 
     Args:
-        parts: Iterable of (sampling rate, noise multiplier, count).
+        parts: Iterable of `Mechanism`s, or of their fields.
         delta: 0 < delta < 1.
         accountant: Its name.
     """
-    parts = tuple(part for part in parts if part[2])
+    parts = tuple(Mechanism(*part) for part in parts)
+    parts = tuple(part for part in parts if part.count)
     if not parts:
         return 0.0
-    if any(noise == 0 for _, noise, _ in parts):
+    if any(part.noise_multiplier == 0 for part in parts):
         return math.inf
     return accountant_of(accountant).epsilon(parts, delta)
 
@@ -131,6 +142,10 @@ class Accountant:
         """The epsilon of Gaussian mechanisms with noise, at least one; see `composed_epsilon`."""
         raise NotImplementedError
 
+    def deltas_by_overflows(self, mechanism, epsilon):
+        """The delta at `epsilon` of a `Mechanism` with 0, 1, 2 ... overflows besides, a list."""
+        raise NotImplementedError
+
     def check(self, delta, updates):
         """Raises ValueError for a delta that it cannot compute with."""
 
@@ -150,7 +165,14 @@ class _Rdp(Accountant):
         return rdp_to_epsilon(rdp_of(event), delta)
 
     def epsilon(self, parts, delta):
-        return rdp_to_epsilon(composed_rdp(parts), delta)
+        least = rdp_to_epsilon(composed_rdp(parts), delta)
+        if not overflows(parts) or not math.isfinite(least):
+            return least
+        return epsilon_at(rdp_profile(parts), delta, least)
+
+    def deltas_by_overflows(self, mechanism, epsilon):
+        profile = rdp_with_overflows([mechanism], [mechanism])
+        return [profile(j, [epsilon])[0] for j in range(_FEW_OVERFLOWS)]
 
 
 class _Pld(Accountant):
@@ -174,6 +196,15 @@ class _Pld(Accountant):
     def epsilon(self, parts, delta):
         return _kept_pld_epsilon(parts, delta)
 
+    def deltas_by_overflows(self, mechanism, epsilon):
+        if 0 < epsilon < LARGEST_EXPONENT:
+            interval = pld_interval(epsilon, mechanism.count)
+            try:
+                return deltas_by_overflows(mechanism, epsilon, interval, _FEW_OVERFLOWS)
+            except (ValueError, ArithmeticError, MemoryError):
+                pass  # as in `_pld_epsilon`
+        return _ACCOUNTANTS["rdp"].deltas_by_overflows(mechanism, epsilon)
+
     def check(self, delta, updates):
         delta_for_pld(delta, updates)
 
@@ -193,13 +224,97 @@ def accountant_of(name):
 
 
 def composed_rdp(parts):
-    """Renyi divergences of Gaussian mechanisms, each (sampling rate, noise multiplier, count)."""
-    return sum(count * rdp_of_update(rate, noise) for rate, noise, count in parts)
+    """Renyi divergences of `Mechanism`s without overflows, one for each of `RDP_ORDERS`."""
+    return sum(part[2] * rdp_of_update(*part[:2]) for part in parts)
+
+
+def rdp_profile(parts):
+    """The profile of `Mechanism`s by Renyi divergences; see `tfdpnorm.privacy.profiles`.
+
+    Whether an update overflows says nothing about an example, so that delta is a mean over their
+    number; see `mean_over_overflows`.
+    """
+    expected = overflows(parts)
+    if not expected:
+        return of_rdp(composed_rdp(parts))
+    deltas = rdp_with_overflows(parts, [part for part in parts if part.overflow()])
+    most = 1
+    while expected**most / math.factorial(most) > _UNSEEN and most < _MOST_OVERFLOWS:
+        most += 1
+
+    def profile(epsilons):
+        return mean_over_overflows([deltas(j, epsilons) for j in range(most)], expected)
+
+    return profile
+
+
+def mean_over_overflows(deltas, expected):
+    """A bound on the mean of delta over the number of overflows, whose mean is `expected`, m.
+
+    `deltas` are a list, those at 0, 1, 2 ... overflows. The mean is the sum of their differences,
+    each times the probability of so many or more, of which j have at most m^j / j!.
+    """
+    mean, last = deltas[0], deltas[0]
+    for j, delta in enumerate([*deltas[1:], 1.0], start=1):
+        more = np.maximum(delta, last)
+        mean, last = mean + (more - last) * expected**j / math.factorial(j), more
+    return np.minimum(mean, 1.0)
+
+
+def of_rdp(rdp):
+    """The profile of Renyi divergences `rdp`, one for each of `RDP_ORDERS`."""
+    return functools.partial(rdp_to_deltas, rdp)
+
+
+def rdp_with_overflows(parts, limited):
+    """A function from j and epsilons to deltas of `Mechanism`s and j overflows of the `limited`.
+
+    Few orders are enough for these, and quicker.
+    """
+    rdp = composed_rdp(parts)
+    rare = np.max([coarse_rdp_of_update(*part.overflowed[:2]) for part in limited], axis=0)
+    few = sum(part[2] * coarse_rdp_of_update(*part[:2]) for part in parts)
+
+    def deltas(number, epsilons):
+        if not number:
+            return rdp_to_deltas(rdp, epsilons)
+        return rdp_to_deltas(few + number * rare, epsilons, COARSE_RDP_ORDERS)
+
+    return deltas
+
+
+def epsilon_at(profile, delta, least=0.0):
+    """An epsilon of at least `least` at which a profile is at most `delta`, close to the least one.
+
+    Infinite if there is none below 700, or 1,000 times `least`.
+    """
+    delta = arguments.open_unit("delta", delta)
+    steps = np.append(0.0, np.geomspace(1e-7, 1e3, 400))
+    asked = least * (1 + steps) if least else 0.7 * steps
+    for _ in range(_ROUNDS):
+        suffice = np.flatnonzero(profile(asked) <= delta)
+        if not len(suffice):
+            return math.inf
+        first = suffice[0]
+        found = float(asked[first])
+        asked = np.linspace(asked[max(first - 1, 0)], found, 100)
+    return found
 
 
 @functools.lru_cache(maxsize=1024)
 def _kept_pld_epsilon(parts, delta):
-    events = [dp_sgd_event(*part) for part in parts]
+    expected = overflows(parts)
+    if expected:
+        events = [dp_sgd_event(*part[:3]) for part in parts]
+        estimate = coarse_epsilon(dp_accounting.ComposedDpEvent(events), delta)
+        updates = sum(part.count for part in parts)
+        if estimate < LARGEST_EXPONENT:
+            delta_for_pld(delta, updates)
+            return epsilon_at(losses_profile(parts, pld_interval(estimate, updates)), delta)
+        delta -= expected  # as if the results of an overflow were in the open
+        if delta <= 0:
+            return math.inf
+    events = [dp_sgd_event(*part[:3]) for part in parts]
     event = events[0] if len(events) == 1 else dp_accounting.ComposedDpEvent(events)
     return epsilon_of(event, delta, "pld")
 
@@ -275,6 +390,12 @@ def rdp_of_update(sampling_rate, noise_multiplier):
     return rdp
 
 
+@functools.lru_cache(maxsize=256)
+def coarse_rdp_of_update(sampling_rate, noise_multiplier):
+    """`rdp_of_update` at `COARSE_RDP_ORDERS`."""
+    return rdp_of(dp_sgd_event(sampling_rate, noise_multiplier, 1), COARSE_RDP_ORDERS)
+
+
 def rdp_to_epsilon(rdp, delta, orders=RDP_ORDERS):
     """The smallest epsilon that Renyi bounds `rdp` [len(orders)] give at `delta` (about 0.1 ms)."""
     return float(compute_epsilon(orders, rdp, delta)[0])
@@ -308,11 +429,6 @@ def coarse_epsilon(event, delta):
     return rdp_to_epsilon(rdp_of(event, COARSE_RDP_ORDERS), delta, COARSE_RDP_ORDERS)
 
 
-def delta_lost_by_pld(updates):
-    """The most that rounding takes from delta in the composition of `updates` >= 1 mechanisms."""
-    return _LOST_TO_ROUNDING * updates
-
-
 def delta_for_pld(delta, updates):
     """The delta that a PLD is asked for, so that its epsilon holds at `delta` in spite of rounding.
 
@@ -326,25 +442,6 @@ def delta_for_pld(delta, updates):
             'Use "rdp", whose epsilon is a bound as well.'
         )
     return delta - lost
-
-
-def pld_interval(epsilon, updates):
-    """The discretisation interval, in nats of privacy loss, for a PLD of about `epsilon`.
-
-    Rounding is always upwards: a wide interval costs tightness and never soundness. What rounding
-    adds grows like updates * interval**2. A fixed interval that serves 4,000 updates well is
-    several per cent loose at 40,000; hence the second bound. Above epsilon 1,000 the interval grows
-    with epsilon, which bounds memory. `epsilon` is an estimate of the result, > 0 and finite.
-    """
-    if epsilon >= 30:
-        interval = max(1e-2, 1e-5 * epsilon)
-    elif epsilon >= 1:
-        interval = 1e-3
-    elif epsilon >= 0.2:
-        interval = 1e-4
-    else:
-        interval = 1e-5
-    return min(interval, 0.02 * epsilon / math.sqrt(max(updates, 1)))
 
 
 def _between_whole_orders(rdp, orders):

@@ -9,7 +9,6 @@ import warnings
 from tfdpnorm import arguments
 from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.privacy.rounding import ceil_text, delta_text
-from tfdpnorm.privacy.slots import SHARE_OF_DELTA
 
 # How many noisy numbers the figures are for: weights times updates, in a search of all trials.
 GRID_NUMBERS = 1e11
@@ -31,14 +30,9 @@ _TAIL = 1e-30
 def added_to_delta(ledger, epsilon):
     """Returns what is added to delta, a dict from a reason in words to a probability.
 
-    A batch that does not fit is as likely for a person with several examples (docs/guarantee.md).
     What rounding adds grows with `epsilon`, that of all phases, for an example or such a person.
     """
     plan, added = ledger.plan, {}
-    if plan.sampling_rate < 1:  # otherwise all batches are of N examples, and there are slots for N
-        trials = 1 if ledger.state.search is None else ledger.state.search.expected_trials
-        of_a_run = SHARE_OF_DELTA * plan.delta
-        added["batches that do not fit into their slots"] = trials * of_a_run
     if ledger.settings.get("noise_grid"):
         added["noise rounded to a grid"] = rounding_loss(ledger, epsilon)[1]
     if plan.earlier:
@@ -70,7 +64,7 @@ def too_much(added, epsilon, delta):
         return None
     text = delta_text(delta)
     return (
-        f"at epsilon = {ceil_text(epsilon)}, what rounding and large batches can add to delta = "
+        f"at epsilon = {ceil_text(epsilon)}, what rounding can add to delta = "
         f"{text} is {ceil_text(added, 2)}, more than a tenth of it, so that this delta does not "
         "hold"
     )
@@ -97,7 +91,7 @@ def check_plan(ledger):
         return
     said = f"No guarantee would hold: {reason}. "
     if ledger.plan.epsilon_target is not None:
-        remedy = "Choose a smaller epsilon for the budget, or fewer expected trials."
+        remedy = "Choose a smaller epsilon for the budget."
         if ledger.state.search is None:
             remedy = (
                 "For a baseline without a guarantee, pass epsilon=math.inf; for a guarantee, a "

@@ -14,6 +14,7 @@ from tfdpnorm.privacy.accountants import (
     dp_sgd_event,
 )
 from tfdpnorm.privacy.budget import PrivacyBudget
+from tfdpnorm.privacy.mechanisms import Mechanism
 from tfdpnorm.privacy.rounding import ceil_float
 
 _AIM = 0.999  # The fraction of the target at which the search is content.
@@ -82,15 +83,22 @@ def _calibrated(budget, sampling_rate, updates, accountant):
     return noise_reaching(reached, budget, sampling_rate, updates, accountant, guess, by.or_else)
 
 
-def noise_beside(earlier, budget, sampling_rate, updates, accountant="rdp"):
-    """The noise multiplier with which `earlier` releases and `updates` updates spend `budget`.
+def noise_of_plan(plan, budget, is_limited=False):
+    """The noise multiplier with which all updates of a `PrivacyPlan` and earlier phases spend it.
 
-    `earlier` is as in `composed_epsilon`, the rest as in `calibrate_noise_multiplier`. Raises
-    PrivacyError if the budget is spent already.
+    Without what the limit on batches costs; or, with `is_limited`, with that, from the noise of a
+    plan for which it was calibrated without. Raises PrivacyError if the phases have spent the
+    budget.
     """
-    if math.isinf(budget.epsilon):
-        return 0.0
-    spent = composed_epsilon(earlier, budget.delta, accountant)
+    known = (budget, plan.sampling_rate, plan.steps, plan.accountant)
+    updates, earlier = plan.mechanism(plan.steps), plan.earlier_mechanisms
+    if math.isinf(budget.epsilon) or (is_limited and not updates.overflow()):
+        return plan.noise_multiplier
+    if not earlier and not is_limited:
+        return calibrate_noise_multiplier(*known)
+    if not is_limited:
+        updates = Mechanism(*updates[:3])
+    spent = composed_epsilon(earlier, budget.delta, plan.accountant)
     if spent >= _AIM * budget.epsilon:
         raise PrivacyError(
             f"Expected a budget larger than that spent in the earlier phases, epsilon {spent:.6g} "
@@ -99,12 +107,14 @@ def noise_beside(earlier, budget, sampling_rate, updates, accountant="rdp"):
         )
 
     def reached(noise_multiplier):
-        own = (sampling_rate, noise_multiplier, updates)
-        return composed_epsilon([*earlier, own], budget.delta, accountant)
+        own = updates._replace(noise_multiplier=noise_multiplier)
+        return composed_epsilon([*earlier, own], budget.delta, plan.accountant)
 
-    alone = calibrate_noise_multiplier(budget, sampling_rate, updates, accountant)
-    known = (budget, sampling_rate, updates, accountant, 1.2 * alone)
-    return noise_reaching(reached, *known, accountant_of(accountant).or_else)
+    # The limit costs a thousandth of epsilon, or what its user is willing to pay.
+    guess = (
+        1.0005 * plan.noise_multiplier if is_limited else 1.2 * calibrate_noise_multiplier(*known)
+    )
+    return noise_reaching(reached, *known, guess, accountant_of(plan.accountant).or_else)
 
 
 def noise_reaching(reached, budget, sampling_rate, updates, accountant, guess, or_else=""):

@@ -140,6 +140,12 @@ def _make_parser(of_ledger, suggests):
         help="what is sampled and protected; row: with --most_per_person, also print epsilon for a "
         "person with so many rows",
     )
+    parser.add_argument(
+        "--most_per_batch",
+        type=int,
+        help="most examples that take part in an update, for runs of this library; needs "
+        "--num_examples",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object per accountant")
     return parser
 

@@ -2,16 +2,19 @@
 
 import json
 import sys
+import warnings
 
 from tfdpnorm import arguments
 from tfdpnorm.choices import ACCOUNTANTS
-from tfdpnorm.privacy.accountants import composed_epsilon
+from tfdpnorm.errors import PrivacyWarning
+from tfdpnorm.privacy.accountants import composed_epsilon, epsilon_at
 from tfdpnorm.privacy.budget import PrivacyBudget
 from tfdpnorm.privacy.calibration import calibrate_noise_multiplier
 from tfdpnorm.privacy.caveats import UNITS
+from tfdpnorm.privacy.mechanisms import Mechanism
 from tfdpnorm.privacy.plan import unit_of
-from tfdpnorm.privacy.planning import updates_of_epochs
-from tfdpnorm.privacy.profiles import composed_profile, epsilon_at
+from tfdpnorm.privacy.planning import make_plan, updates_of_epochs
+from tfdpnorm.privacy.profiles import composed_profile
 from tfdpnorm.privacy.rounding import ceil_text, json_number
 from tfdpnorm.privacy.suggested_plan import suggest_plan
 
@@ -122,11 +125,14 @@ def _sampling_rate(flags):
 
 
 def _record(flags, sampling_rate, steps, accountant):
-    noise_multiplier = flags.noise_multiplier
-    if noise_multiplier is None:
-        budget = PrivacyBudget(flags.epsilon, flags.delta)
+    noise_multiplier, part = flags.noise_multiplier, None
+    budget = None if flags.epsilon is None else PrivacyBudget(flags.epsilon, flags.delta)
+    if flags.most_per_batch is not None:
+        part = _limited(flags, sampling_rate, steps, budget, accountant)
+        noise_multiplier = part.noise_multiplier
+    elif noise_multiplier is None:
         noise_multiplier = calibrate_noise_multiplier(budget, sampling_rate, steps, accountant)
-    part = (sampling_rate, noise_multiplier, steps)
+    part = part or Mechanism(sampling_rate, noise_multiplier, steps)
     epsilon = composed_epsilon([part], flags.delta, accountant)
     return {
         "accountant": accountant,
@@ -138,10 +144,31 @@ def _record(flags, sampling_rate, steps, accountant):
         "sampling_rate": sampling_rate,
         "steps": steps,
         "num_examples": flags.num_examples,
+        "most_per_batch": flags.most_per_batch,
         "adjacency": "add_or_remove_one",
         "unit": _unit(flags),
         "sampling": "poisson",
     }
+
+
+def _limited(flags, sampling_rate, steps, budget, accountant):
+    """The `Mechanism` of a run whose batches have a limit."""
+    if flags.num_examples is None:
+        raise ValueError("--most_per_batch needs --num_examples. Pass both.")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)  # of delta: see `_warn_of_delta`
+        plan = make_plan(
+            num_examples=flags.num_examples,
+            expected_batch_size=sampling_rate * flags.num_examples,
+            steps=steps,
+            l2_norm_clip=1.0,
+            budget=budget,
+            noise_multiplier=flags.noise_multiplier,
+            delta=flags.delta if budget is None else None,
+            accountant=accountant,
+            most_per_batch=flags.most_per_batch,
+        )
+    return plan.mechanism(steps)
 
 
 def _unit(flags):

@@ -16,7 +16,7 @@ import math
 
 from tfdpnorm import arguments
 from tfdpnorm.privacy import profiles
-from tfdpnorm.privacy.accountants import composed_epsilon
+from tfdpnorm.privacy.accountants import composed_epsilon, epsilon_at
 
 
 def epsilon(state, accountant=None, *, whole_plan=False):
@@ -32,7 +32,7 @@ def claimed_epsilon(state, accountant=None, *, whole_plan=False):
     asked = state.mechanisms(disjoint=False, whole_plan=whole_plan or search is not None)
     if search is not None:
         # A trial whose queries look at training examples may cost more than was planned.
-        trained = (plan.sampling_rate, plan.noise_multiplier, plan.steps)
+        trained = plan.mechanism(plan.steps)
         return search.epsilon(plan.delta, [trained, *asked] if asked else ())
     updates = plan.steps if whole_plan else state.updates
     return plan.claimed_epsilon_after(updates, also=asked, accountant=accountant)
@@ -75,7 +75,7 @@ def person_epsilon(state, rows, *, whole_plan=False):
     if reason is not None:
         raise ValueError(f"{reason} Leave most_per_person out.")
     found = profile(state, rows, whole_plan=whole_plan)
-    return math.inf if found is None else profiles.epsilon_at(found, state.plan.delta)
+    return math.inf if found is None else epsilon_at(found, state.plan.delta)
 
 
 def persons_unavailable(state):
@@ -105,9 +105,9 @@ def profile(state, rows=None, *, whole_plan=False):
         phases += [part for phase in plan.earlier for part in phase.validation]
     asked = state.mechanisms(disjoint=None if of_person else False, whole_plan=whole_plan)
     updates = plan.steps if whole_plan else state.updates
-    parts = [(plan.sampling_rate, plan.noise_multiplier, updates), *asked, *phases]
-    if any(count and not noise for _, noise, count in parts):
+    parts = [plan.mechanism(updates), *asked, *phases]
+    if any(part[2] and not part[1] for part in parts):
         return None
     if search is not None:
-        return profiles.of_group(profiles.of_rdp(search.rdp(parts if asked else ())), rows)
+        return search.profile(plan, rows, parts if asked else ())
     return profiles.composed_profile(tuple(parts), plan.delta, rows)

@@ -111,7 +111,7 @@ def _plan(ledger):
         "owns_one": plan.stated_per_person == 1,
         "has_weak_delta": plan.delta >= 1 / plan.num_examples,
         "has_usual_delta": plan.delta == usual_delta(plan.num_examples),
-        "is_poisson": plan.sampling == "poisson",
+        "is_limited": plan.most_per_batch < plan.num_examples,
         "takes_all": plan.sampling_rate == 1,
         "batch": f"{plan.expected_batch_size} of {plan.num_examples} {unit.many}",
         "sum_rounding": sums,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tfdpnorm.privacy.state import LedgerState
 
 
-_FORMAT, _VERSION = "tfdpnorm-ledger", 3
+_FORMAT, _VERSION = "tfdpnorm-ledger", 4
 _OF_A_RUNNING_PROCESS = (entries.Updates, entries.Query, entries.Answer)
 
 
@@ -184,7 +184,7 @@ class PrivacyLedger:
                 "the sums of the others."
             )
         updates = plan.steps if state.is_held_to_plan else state.updates
-        trained = [(plan.sampling_rate, plan.noise_multiplier, updates)] if updates else []
+        trained = [plan.mechanism(updates)] if updates else []
         settings = self._settings
         return Phase(
             run=self.run_id,
@@ -386,10 +386,4 @@ def _checked_settings(settings):
     for name in settings:
         if not isinstance(name, str):
             raise ValueError(f"Expected the names in settings to be strings, got {name!r}.")
-    checked = {name: arguments.scalar(f"settings[{name!r}]", settings[name]) for name in settings}
-    if "most_rows_per_person" in checked:  # of a ledger of 0.2 before its release
-        raise ValueError(
-            "Expected the most rows of a person in the plan, got settings['most_rows_per_person']. "
-            'Write make_plan(..., most_per_person=k, unit="row").'
-        )
-    return checked
+    return {name: arguments.scalar(f"settings[{name!r}]", settings[name]) for name in settings}

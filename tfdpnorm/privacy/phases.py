@@ -9,15 +9,11 @@ from tfdpnorm import arguments
 from tfdpnorm.checked import Checked, field
 from tfdpnorm.choices import UNITS
 from tfdpnorm.privacy.caveats import caveat
+from tfdpnorm.privacy.mechanisms import Mechanism
 
 
 def _mechanisms(_, parts):
-    parts = tuple(map(tuple, parts))
-    for rate, noise, count in parts:
-        arguments.sampling_rate("sampling rate", rate)
-        arguments.noise_multiplier("noise multiplier", noise)
-        arguments.whole("count", count, at_least=0)
-    return parts
+    return tuple(map(Mechanism.of, parts))
 
 
 def _tuple(_, values):
@@ -31,8 +27,7 @@ class Phase(Checked):
     Attributes:
         run: The `run_id` of its ledger.
         updates: The updates that it has spent.
-        mechanisms: Tuple of (sampling rate, noise multiplier, count): what it released about its
-            training examples.
+        mechanisms: Tuple of `Mechanism`s: what it released about its training examples.
         validation: The same about its validation examples that are no training examples.
         added_delta: What its statement adds to its delta.
         noise_generator: As in its settings, or None.
@@ -57,8 +52,8 @@ class Phase(Checked):
     def in_words(self):
         """The releases about its training examples: counts, sampling rates and noise."""
         parts = [
-            f"{count} at q = {rate:.6g} and z = {noise:.6g}"
-            for rate, noise, count in self.mechanisms
+            f"{each.count} at q = {each.sampling_rate:.6g} and z = {each.noise_multiplier:.6g}"
+            for each in self.mechanisms
         ]
         return ", ".join(parts) or "nothing"
 

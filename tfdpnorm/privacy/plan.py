@@ -11,13 +11,14 @@ from tfdpnorm.checked import Checked, field
 from tfdpnorm.choices import UNITS
 from tfdpnorm.errors import PrivacyError
 from tfdpnorm.privacy.accountants import ACCOUNTANTS, accountant_of, composed_epsilon
+from tfdpnorm.privacy.mechanisms import Mechanism, overflows
 from tfdpnorm.privacy.phases import Phase
+from tfdpnorm.privacy.slots import most_per_batch_at, most_per_batch_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-SAMPLINGS = ("poisson", "shuffled", "fixed_size")
 NO_NOISE = "the noise multiplier is 0"
 _NO_SCHEDULE = "For a schedule, train in phases: make_plan(..., after=ledger)."
 
@@ -50,9 +51,8 @@ class PrivacyPlan(Checked):
         delta: 0 < delta < 1.
         accountant: "rdp" or "pld".
         epsilon_target: The epsilon that the noise was calibrated to, or None if it was given.
-        sampling: "poisson"; or "shuffled" or "fixed_size", which have no guarantee.
         no_guarantee_because: Why no guarantee holds, a tuple of sentences; empty if one does. A
-            noise multiplier of 0 and any sampling but Poisson's add their own reason.
+            noise multiplier of 0 adds its own reason.
         statistics_queries: Number n >= 0 of further sums that each update releases with noise, over
             the same batch: moments of activations, for the running averages of normalisation
             layers. `make_private` sets it to those of the model.
@@ -69,11 +69,15 @@ class PrivacyPlan(Checked):
             their rows, of which an update reads up to k. "row": rows are sampled and protected; the
             statement has an epsilon for a person with up to k rows as well. None is "person" with
             `most_per_person`, and "row" without.
+        most_per_batch: The most examples S that take part in an update, 1 to N. Where more are
+            drawn, S of them do, chosen at random; every epsilon includes what that costs. None
+            for the fewest whose cost is at most 0.1 % of epsilon.
 
     Raises:
         ValueError: if a value is outside of its range, the expected batch is larger than the data
             set, there are statistics queries without a share, or an earlier phase protects another
-            unit; for unit "person" without `most_per_person`.
+            unit; for unit "person" without `most_per_person`; if more than one update is expected
+            to draw too many for `most_per_batch`.
     """
 
     num_examples: int = field(arguments.whole, at_least=1)
@@ -88,7 +92,6 @@ class PrivacyPlan(Checked):
     delta: float = field(arguments.open_unit)
     accountant: str = field(arguments.choice, "rdp", allowed=ACCOUNTANTS)
     epsilon_target: float | None = field(arguments.positive, None, allow_inf=True)
-    sampling: str = field(arguments.choice, "poisson", allowed=SAMPLINGS)
     no_guarantee_because: tuple[str, ...] = field(
         arguments.sentences, (), remedy="Say in words why no guarantee holds."
     )
@@ -97,6 +100,7 @@ class PrivacyPlan(Checked):
     earlier: tuple[Phase, ...] = field(lambda _, phases: tuple(map(Phase.of, phases)), ())
     most_per_person: int | None = field(arguments.whole, None, at_least=1)
     unit: str | None = None
+    most_per_batch: int | None = field(arguments.whole, None, at_least=1)
 
     def __post_init__(self):
         super().__post_init__()
@@ -117,14 +121,23 @@ class PrivacyPlan(Checked):
                 "l2_norm_clip, or noise_multiplier=0 (epsilon=inf) for training without privacy."
             )
         own = [NO_NOISE] if self.noise_multiplier == 0 else []
-        if self.sampling != "poisson":
-            own.append(
-                f"the sampling of batches is {self.sampling!r}, and epsilon is computed for "
-                "Poisson sampling"
-            )
         before = [f"of an earlier phase: {r}" for phase in self.earlier for r in phase.reasons]
         reasons = dict.fromkeys((*self.no_guarantee_because, *own, *before))
         self._set("no_guarantee_because", tuple(reasons))
+        self._limit_batches()
+
+    def _limit_batches(self):
+        most, count = self.most_per_batch, self.num_examples
+        if most is None:
+            all_updates = Mechanism(self.sampling_rate, self.noise_multiplier, self.steps)
+            most = most_per_batch_at(all_updates, count, self.delta, self.accountant)
+        self._set("most_per_batch", min(most, count))
+        if overflows([self.mechanism(self.steps)]) > 1:
+            enough = most_per_batch_for(count, self.sampling_rate, 1 / self.steps)
+            raise ValueError(
+                f"Expected most_per_batch of at least {enough}, got {most}: of {self.steps} "
+                "updates, more than one would draw too many. Give more, or leave it out."
+            )
 
     def _check_persons(self):
         if self.unit == "person" and self.most_per_person is None:
@@ -170,6 +183,13 @@ class PrivacyPlan(Checked):
     def sampling_rate(self) -> float:
         """Probability q with which each example enters each batch, a float."""
         return self.expected_batch_size / self.num_examples
+
+    def mechanism(self, updates: int) -> Mechanism:
+        """What `updates` >= 0 updates release, for the accountants."""
+        limit = (self.most_per_batch, self.num_examples)
+        if self.most_per_batch == self.num_examples:
+            limit = ()  # no batch of the data set exceeds it
+        return Mechanism(self.sampling_rate, self.noise_multiplier, updates, *limit)
 
     @property
     def gradient_noise_multiplier(self) -> float:
@@ -245,5 +265,5 @@ class PrivacyPlan(Checked):
         updates = arguments.whole("updates", updates, at_least=0)
         accountant = self.accountant if accountant is None else accountant
         reported = accountant_of(accountant).reported_at(updates, self.steps)
-        own = (self.sampling_rate, self.noise_multiplier, reported)
+        own = self.mechanism(reported)
         return composed_epsilon([own, *also, *self.earlier_mechanisms], self.delta, accountant)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import warnings
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from tfdpnorm import arguments
 from tfdpnorm.errors import PrivacyWarning
 from tfdpnorm.privacy.accountants import accountant_of
 from tfdpnorm.privacy.budget import PrivacyBudget
-from tfdpnorm.privacy.calibration import calibrate_noise_multiplier, noise_beside
+from tfdpnorm.privacy.calibration import noise_of_plan
 from tfdpnorm.privacy.ledger import PrivacyLedger, read_ledger
 from tfdpnorm.privacy.plan import PrivacyPlan
 
@@ -37,13 +38,13 @@ def make_plan(
     noise_multiplier: float | None = None,
     delta: float | None = None,
     accountant: str = "rdp",
-    sampling: str = "poisson",
     no_guarantee_because: Sequence[str] = (),
     statistics_queries: int = 0,
     statistics_budget_share: float = 0.0,
     after: PrivacyLedger | str | os.PathLike | None = None,
     most_per_person: int | None = None,
     unit: str | None = None,
+    most_per_batch: int | None = None,
 ) -> PrivacyPlan:
     """Makes a `PrivacyPlan` from either a budget or a noise multiplier.
 
@@ -59,7 +60,6 @@ def make_plan(
         noise_multiplier: The noise instead, >= 0 and finite; needs `delta`.
         delta: Only with `noise_multiplier`; a budget brings its own.
         accountant: "rdp" or "pld".
-        sampling: As in `PrivacyPlan`.
         no_guarantee_because: Reasons, known before the run, why no guarantee holds; a tuple of
             sentences.
         statistics_queries: As in `PrivacyPlan`.
@@ -70,6 +70,7 @@ def make_plan(
         most_per_person: As in `PrivacyPlan`.
         unit: "person" or "row", as in `PrivacyPlan`. With "person", the default where
             `most_per_person` is given, `num_examples` and `expected_batch_size` count persons.
+        most_per_batch: As in `PrivacyPlan`.
 
     Returns:
         The `PrivacyPlan`, with the calibrated noise multiplier.
@@ -113,25 +114,26 @@ def make_plan(
         "delta": delta if budget is None else budget.delta,
         "accountant": accountant,
         "epsilon_target": None if budget is None else budget.epsilon,
-        "sampling": sampling,
         "no_guarantee_because": no_guarantee_because,
         "statistics_queries": statistics_queries,
         "statistics_budget_share": statistics_budget_share,
         "earlier": _phases(after),
         "most_per_person": most_per_person,
         "unit": unit,
+        "most_per_batch": most_per_batch,
     }
     if budget is not None:
         # Check all values before the calibration, whose own errors would speak of a sampling rate
         # that the caller never gave. Any noise will do for these checks.
         noise_multiplier = 0.0 if math.isinf(budget.epsilon) else 1.0
-        checked = PrivacyPlan(noise_multiplier=noise_multiplier, **settings)
-        settings_of_noise = (budget, checked.sampling_rate, checked.steps, accountant)
-        if checked.earlier_mechanisms:
-            noise_multiplier = noise_beside(checked.earlier_mechanisms, *settings_of_noise)
-        else:
-            noise_multiplier = calibrate_noise_multiplier(*settings_of_noise)
+        limit = num_examples if most_per_batch is None else most_per_batch
+        checked = PrivacyPlan(
+            noise_multiplier=noise_multiplier, **{**settings, "most_per_batch": limit}
+        )
+        noise_multiplier = noise_of_plan(checked, budget)
     plan = PrivacyPlan(noise_multiplier=noise_multiplier, **settings)
+    if budget is not None:
+        plan = dataclasses.replace(plan, noise_multiplier=noise_of_plan(plan, budget, True))
     if plan.noise_multiplier:
         accountant_of(plan.accountant).check(plan.delta, plan.steps)  # and not amid the training
     if plan.delta >= 1 / plan.num_examples:

@@ -9,25 +9,17 @@ probability b (its true-positive rate) where it was, and
 """
 
 import functools
-import math
 
 import numpy as np
 from scipy import special
 
 from tfdpnorm import arguments
-from tfdpnorm.privacy.accountants import (
-    composed_rdp,
-    delta_lost_by_pld,
-    pld_interval,
-    rdp_to_deltas,
-    rdp_to_epsilon,
-)
-from tfdpnorm.privacy.mixtures import added, composed_losses, removed
+from tfdpnorm.privacy.accountants import accountant_of, rdp_profile
+from tfdpnorm.privacy.mechanisms import Mechanism
+from tfdpnorm.privacy.mixtures import LARGEST_EXPONENT, losses_profile, pld_interval
 
 # Epsilons whose privacy losses are not worth computing: exp(700) is the largest number.
 _HOPELESS = 3_000
-# Beyond, exp overflows; such guarantees are worthless.
-_LARGEST = 700.0
 _ROUNDS = 4
 # For the bounds on attacks: any will do, more of them are tighter.
 _EPSILONS = np.concatenate([np.linspace(0, 2, 201), np.geomspace(2.01, 60, 600)])
@@ -43,59 +35,30 @@ def composed_profile(parts, delta, rows=1):
     can be computed, and that of Renyi divergences for one example, by the lemma for groups.
 
     Args:
-        parts: Tuple of (sampling rate, noise multiplier, count).
+        parts: Tuple of `Mechanism`s, or of their fields.
         delta: In (0, 1): about where the profile has to be precise.
         rows: Of the person, >= 1.
 
     Returns:
         A function, as in the head of this module.
     """
-    parts = tuple(part for part in parts if part[2])
+    parts = tuple(Mechanism(*part) for part in parts if part[2])
     if not parts:
         return of_nothing
-    rdp = composed_rdp(parts)
-    known = [of_group(of_rdp(rdp), rows)]
-    epsilon = rows * rdp_to_epsilon(rdp, delta)
+    known = [of_group(rdp_profile(parts), rows)]
+    epsilon = rows * accountant_of("rdp").epsilon(parts, delta)
     if 0 < epsilon < _HOPELESS:
+        interval = pld_interval(epsilon, sum(part.count for part in parts))
         try:
-            known.append(_profile_of_losses(parts, epsilon, rows))
+            known.append(losses_profile(parts, interval, rows))
         except (ValueError, ArithmeticError, MemoryError):
             pass  # As for `epsilon_of`: there are settings whose losses cannot be computed.
     return smallest(known)
 
 
-def _profile_of_losses(parts, epsilon, rows):
-    updates = sum(count for _, _, count in parts)
-    interval = pld_interval(epsilon, updates)
-    directions = [
-        composed_losses([(pair(q, z, rows), count) for q, z, count in parts], interval)
-        for pair in (removed, added)
-    ]
-    return of_losses(directions, updates)
-
-
 def of_nothing(epsilons):
     """The profile where nothing was released."""
     return np.zeros(len(epsilons))
-
-
-def of_rdp(rdp):
-    """The profile of Renyi divergences `rdp`, one for each of `RDP_ORDERS`."""
-    return functools.partial(rdp_to_deltas, rdp)
-
-
-def of_losses(directions, updates):
-    """The profile of privacy `Losses`, with what is protected and without.
-
-    They are composed of `updates` mechanisms, whose rounding is added.
-    """
-
-    def profile(epsilons):
-        asked = np.minimum(epsilons, _LARGEST)  # delta falls with epsilon
-        deltas = np.max([losses.deltas(asked) for losses in directions], axis=0)
-        return np.clip(deltas + delta_lost_by_pld(updates), 0.0, 1.0)
-
-    return profile
 
 
 def of_group(profile, size):
@@ -127,23 +90,6 @@ def plus(profile, added):
     return lambda epsilons: np.minimum(profile(epsilons) + added, 1.0)
 
 
-def epsilon_at(profile, delta):
-    """An epsilon at which the profile is at most `delta`, a float, close to the least one.
-
-    Infinite if there is none below 700.
-    """
-    delta = arguments.open_unit("delta", delta)
-    asked = np.append(0.0, np.geomspace(1e-4, _LARGEST, 400))
-    for _ in range(_ROUNDS):
-        suffice = np.flatnonzero(profile(asked) <= delta)
-        if not len(suffice):
-            return math.inf
-        first = suffice[0]
-        found = float(asked[first])
-        asked = np.linspace(asked[max(first - 1, 0)], found, 200)
-    return found
-
-
 def true_positive_rate(profile, false_positive_rate):
     """The highest true-positive rate of an attack with that false-positive rate in (0, 1)."""
     rate = arguments.open_unit("false_positive_rate", false_positive_rate)
@@ -159,7 +105,7 @@ def loss_at(profile, probability):
     result is infinite if the profile bounds no loss so.
     """
     probability = arguments.open_unit("probability", probability)
-    asked = np.append(0.0, np.geomspace(1e-4, _LARGEST, 100))
+    asked = np.append(0.0, np.geomspace(1e-4, LARGEST_EXPONENT, 100))
     for _ in range(_ROUNDS):
         shares = np.minimum(profile(asked) / probability, 1.0)
         with np.errstate(divide="ignore"):

@@ -14,8 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfdpnorm import arguments
-from tfdpnorm.privacy.accountants import composed_rdp, rdp_to_epsilon
+from tfdpnorm.privacy.accountants import composed_rdp, of_rdp, rdp_to_epsilon
+from tfdpnorm.privacy.mechanisms import exceeds, overflows
+from tfdpnorm.privacy.profiles import of_group, plus
 from tfdpnorm.privacy.selection import NumberOfRuns, selection_rdp
+from tfdpnorm.privacy.slots import SHARE_OF_DELTA, most_per_batch_for
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,24 @@ class SearchPlan:
         return any(
             plan.sampling_rate <= rate and plan.noise_multiplier >= noise and plan.steps <= updates
             for rate, noise, updates in self.trials
-        )
+        ) and overflows([plan.mechanism(plan.steps)]) <= self.overflows_of_trial(plan.delta)
+
+    def most_per_batch(self, delta, num_examples, sampling_rate, updates):
+        """The most examples in the batches of a trial that this search `covers`."""
+        overflow = self.overflows_of_trial(delta) / updates
+        return most_per_batch_for(num_examples, sampling_rate, overflow)
+
+    def overflows_of_trial(self, delta):
+        """How many overflows are expected of a trial, at most: those of all of them are in delta.
+
+        A batch that is limited as usual costs divergences of high orders too much for a search.
+        """
+        return self._for_overflows * delta / self.expected_trials
+
+    @property
+    def _for_overflows(self):
+        """The share of delta that is kept for the overflows of all trials."""
+        return SHARE_OF_DELTA if any(rate < 1 for rate, _, _ in self.trials) else 0.0
 
     def noise_for(self, sampling_rate, updates):
         """The noise multiplier of a trial with that sampling rate and at most so many updates.
@@ -129,11 +149,29 @@ class SearchPlan:
         `trial` is what the released one has spent, as in `composed_rdp`: counted where it is more
         than planned.
         """
-        return rdp_to_epsilon(self.rdp(trial), delta)
+        return self._epsilon(_rdp(self, self.trials, tuple(trial)), delta)
 
-    def rdp(self, trial=()):
-        """The Renyi divergences of the search for every training example; see `epsilon`."""
-        return _rdp(self, self.trials, tuple(trial))
+    def profile(self, plan, rows=1, trial=()):
+        """The profile for a person of `rows` training examples; see `epsilon`.
+
+        `plan` is the `PrivacyPlan` of one of the trials.
+        """
+        known = of_group(of_rdp(_rdp(self, self.trials, tuple(trial))), rows)
+        return plus(known, self._overflows(plan.delta, plan.num_examples, rows))
+
+    def _overflows(self, delta, num_examples, rows):
+        """The expected overflows of all trials, for a person of `rows` examples."""
+        if rows == 1:
+            return self._for_overflows * delta
+        of_trials = []
+        for rate, _, updates in self.trials:
+            most = self.most_per_batch(delta, num_examples, rate, updates)
+            least = most - 7  # before it was rounded
+            of_trials.append(updates * exceeds(num_examples, rate, least - rows) if rate < 1 else 0)
+        return self.expected_trials * max(of_trials)
+
+    def _epsilon(self, rdp, delta):
+        return rdp_to_epsilon(rdp, (1 - self._for_overflows) * delta)
 
     def score_epsilon(self, delta, queries=()):
         """The epsilon of the search for every validation example, if none is a training example.
@@ -148,11 +186,11 @@ class SearchPlan:
 
     def trial_epsilon(self, delta):
         """The epsilon of one trial by itself, the dearest, had there been no search."""
-        return rdp_to_epsilon(_largest(self.trials), delta)
+        return self._epsilon(_largest(self.trials), delta)
 
     def composed_epsilon(self, delta):
         """The epsilon of as many trials as are expected, all of them released."""
-        return rdp_to_epsilon(self.expected_trials * _largest(self.trials), delta)
+        return self._epsilon(self.expected_trials * _largest(self.trials), delta)
 
 
 def _checked_trial(trial):

@@ -1,15 +1,25 @@
-"""How many slots an update has: rows of its physical batches, drawn examples and padding together.
+"""How many examples take part in an update, at most, and in how many slots: public numbers.
 
-docs/guarantee.md says why their number has to be fixed before anything is drawn. Here it is
-computed, from public numbers alone.
+Slots are the rows of the physical batches of an update, for drawn examples and padding together.
+docs/guarantee.md says why their number is fixed before anything is drawn, and what it costs that a
+batch takes no more than S examples.
 """
 
 import dataclasses
+import math
 
 from tfdpnorm import arguments
 from tfdpnorm.checked import Checked, field
+from tfdpnorm.privacy.accountants import (
+    accountant_of,
+    composed_epsilon,
+    mean_over_overflows,
+)
+from tfdpnorm.privacy.mechanisms import exceeds
 
-# Of delta: the probability that a batch of the run does not fit into its slots.
+# What the most examples of a batch may cost, of epsilon.
+PRICE = 1e-3
+# Of delta: the expected overflows where their cost is not known, and those of a search.
 SHARE_OF_DELTA = 1e-3
 
 _MULTIPLE = 8  # of rows, which kernels like
@@ -22,6 +32,7 @@ class Slots(Checked):
     Attributes:
         batches: K >= 1.
         rows: P >= 1.
+        most_per_batch: The most examples S that take part in an update, 1 to K P; None for K P.
 
     Raises:
         TypeError, ValueError: if one of them is not an integer in its range.
@@ -29,58 +40,80 @@ class Slots(Checked):
 
     batches: int = field(arguments.integer, at_least=1)
     rows: int = field(arguments.integer, at_least=1)
+    most_per_batch: int | None = field(arguments.integer, None, at_least=1)
 
-    def batches_for(self, count):
-        """Returns the physical batches of an update that drew `count` examples: K, or more.
+    def __post_init__(self):
+        super().__post_init__()
+        count = self.batches * self.rows
+        if self.most_per_batch is None:
+            self._set("most_per_batch", count)
+        elif self.most_per_batch > count:
+            raise ValueError(
+                f"Expected most_per_batch of at most {self.batches} x {self.rows} slots, got "
+                f"{self.most_per_batch}. Give more rows."
+            )
 
-        More only if the examples do not fit into K: then as many as they need.
-        """
-        return max(self.batches, -(-count // self.rows))
 
+def slots_for(most_per_batch, physical_batch_size=None, replicas=1):
+    """Returns the fewest `Slots` for up to `most_per_batch` examples, S.
 
-def slots_for(
-    num_examples, expected_batch_size, *, updates, delta, physical_batch_size=None, replicas=1
-):
-    """Returns the fewest `Slots` that a batch of the run hardly ever exceeds.
-
-    With R the smallest number for which T P[Binomial(N, q) > R] <= delta / 1,000 (the union bound
-    over T updates), K is the smallest multiple of `replicas`, the number of devices, for which K
-    physical batches hold R rows, and P is R / K, rounded up to a multiple of 8 but not beyond
-    `physical_batch_size`. That is the most rows of a physical batch; None for one on each device.
+    K is the smallest multiple of `replicas`, the number of devices, for which K physical batches
+    hold S rows, and P is S / K, rounded up to a multiple of 8 but not beyond `physical_batch_size`.
+    That is the most rows of a physical batch; None for one on each device.
     """
-    needed = _hardly_exceeded(num_examples, expected_batch_size, SHARE_OF_DELTA * delta / updates)
     if physical_batch_size is None:
-        return Slots(replicas, _rounded_up(-(-needed // replicas)))
+        return Slots(replicas, _rounded_up(-(-most_per_batch // replicas)), most_per_batch)
     most = arguments.integer("physical_batch_size", physical_batch_size, at_least=1)
-    batches = _rounded_up(-(-needed // most), replicas)
-    return Slots(batches, min(_rounded_up(-(-needed // batches)), most))
+    batches = _rounded_up(-(-most_per_batch // most), replicas)
+    rows = min(_rounded_up(-(-most_per_batch // batches)), most)
+    return Slots(batches, rows, most_per_batch)
 
 
 def slots_of_plan(plan, physical_batch_size=None, replicas=1):
     """Returns the `Slots` of a run with that `PrivacyPlan`; see `slots_for`."""
-    return slots_for(
-        plan.num_examples,
-        plan.expected_batch_size,
-        updates=plan.steps,
-        delta=plan.delta,
-        physical_batch_size=physical_batch_size,
-        replicas=replicas,
-    )
+    return slots_for(plan.most_per_batch, physical_batch_size, replicas)
 
 
-def _hardly_exceeded(num_examples, expected_batch_size, probability):
-    """The smallest R >= 1 with P[Binomial(N, q) > R] <= `probability`; N at most."""
-    from scipy.stats import binom  # takes long to load
+def most_per_batch_at(mechanism, num_examples, delta, accountant):
+    """Returns the fewest examples S per batch, a multiple of 8, that cost at most 0.1 % of epsilon.
 
-    rate = expected_batch_size / num_examples
+    Args:
+        mechanism: `Mechanism` of all updates, without a limit.
+        num_examples: N; also the result, if it is smaller.
+        delta: In (0, 1), at which epsilon is.
+        accountant: Its name.
+    """
+    allowed = SHARE_OF_DELTA * delta
+    epsilon = composed_epsilon([mechanism], delta, accountant)
+    if math.isfinite(epsilon):
+        deltas = accountant_of(accountant).deltas_by_overflows(mechanism, (1 + PRICE) * epsilon)
+        allowed = max(allowed, _most_expected(deltas, delta))
+    return most_per_batch_for(num_examples, mechanism.sampling_rate, allowed / mechanism.count)
+
+
+def most_per_batch_for(num_examples, sampling_rate, overflow):
+    """Returns the fewest S, a multiple of 8 or N, that others hardly ever fill.
+
+    That is, with a probability of at most `overflow`.
+    """
     too_few, enough = 0, num_examples
     while enough - too_few > 1:
         middle = (too_few + enough) // 2
-        if binom.sf(middle, num_examples, rate) <= probability:
+        if exceeds(num_examples, sampling_rate, middle - 1) <= overflow:
             enough = middle
         else:
             too_few = middle
-    return enough
+    return min(_rounded_up(enough), num_examples)
+
+
+def _most_expected(deltas, delta):
+    """The most expected overflows m <= 1 whose mean of `deltas`, by their number, is `delta`."""
+    low, high = -70.0, 0.0  # logarithms
+    for _ in range(50):
+        middle = (low + high) / 2
+        is_enough = mean_over_overflows(deltas, math.exp(middle)) <= delta
+        low, high = (middle, high) if is_enough else (low, middle)
+    return math.exp(low)
 
 
 def _rounded_up(number, multiple=_MULTIPLE):

@@ -15,6 +15,7 @@ from tfdpnorm.errors import PrivacyError
 from tfdpnorm.privacy import entries
 from tfdpnorm.privacy.accountants import accountant_of
 from tfdpnorm.privacy.caveats import KINDS, Caveat, caveat
+from tfdpnorm.privacy.mechanisms import Mechanism
 from tfdpnorm.privacy.plan import PrivacyPlan
 from tfdpnorm.privacy.search import SearchPlan
 
@@ -158,7 +159,7 @@ class LedgerState:
     def queries(self, *, disjoint=None, whole_plan=False):
         """Returns how many queries were recorded, an int; arguments as of `mechanisms`."""
         asked = self.mechanisms(disjoint=disjoint, whole_plan=whole_plan)
-        return sum(count for _, _, count in asked)
+        return sum(each.count for each in asked)
 
     def mechanisms(self, *, disjoint=None, whole_plan=False):
         """Returns what the queries released, for `composed_epsilon`: each looks at all examples.
@@ -167,7 +168,7 @@ class LedgerState:
         those that were planned, where they are more.
         """
         return [
-            (1.0, noise_multiplier, max(asked, planned) if whole_plan else asked)
+            Mechanism(1.0, noise_multiplier, max(asked, planned) if whole_plan else asked)
             for (_, noise_multiplier, kind), (asked, planned) in self.asked.items()
             if disjoint in (kind, None)
         ]
@@ -291,8 +292,8 @@ def _search(state, entry):
         raise PrivacyError(
             "Expected a run that costs at most what a trial of the search may, one of (sampling "
             f"rate, noise multiplier, updates) {search.trials}, got "
-            f"{(plan.sampling_rate, plan.noise_multiplier, plan.steps)}. Include its batch in the "
-            "search."
+            f"{(plan.sampling_rate, plan.noise_multiplier, plan.steps)}, at most "
+            f"{plan.most_per_batch} in a batch. Include its batch in the search."
         )
     return {"search": search}
 

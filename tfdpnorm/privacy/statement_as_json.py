@@ -97,7 +97,8 @@ def _parameters(facts):
         "num_examples": plan.num_examples,
         "expected_batch_size": plan.expected_batch_size,
         "sampling_rate": plan.sampling_rate,
-        "sampling": plan.sampling,
+        "sampling": "poisson",
+        "most_per_batch": plan.most_per_batch,
         "neighbouring_relation": "add_or_remove_one",
         "updates": facts["state"].updates,
         "updates_planned": plan.steps,
@@ -115,11 +116,10 @@ def _parameters(facts):
 def _mechanisms(facts):
     """What epsilon composes: of this run, of its noisy answers, of earlier phases."""
     plan, state = facts["plan"], facts["state"]
-    own = (plan.sampling_rate, plan.noise_multiplier, facts["updates_in_epsilon"])
+    own = plan.mechanism(facts["updates_in_epsilon"])
     asked = state.mechanisms(disjoint=False, whole_plan=state.is_held_to_plan)
-    names = ("sampling_rate", "noise_multiplier", "count")
     parts = [own, *asked, *plan.earlier_mechanisms]
-    return [dict(zip(names, part, strict=True)) for part in parts if part[2]]
+    return [part._asdict() for part in parts if part.count]
 
 
 def _deployment(facts, details):

@@ -39,10 +39,8 @@ SUMMARY = """
   [rows_per_person][not owns_one] one example (a person with several: see below)
   [], on the conditions below.
   [has_weak_delta] Weak: so large a delta allows publishing a whole {unit.one}.
-  [additions][takes_all] Rounding adds
-  [additions][not takes_all] Rounding and large batches add
-  [additions] at most {additions}: with them, epsilon = {epsilon_with_additions:up} and delta =
-  {delta_with_additions:delta}.
+  [additions] Rounding adds at most {additions}: with it, epsilon = {epsilon_with_additions:up} and
+  delta = {delta_with_additions:delta}.
   [stopped_early][is_less_than_planned] If the decision to stop before the end of the plan looked at
   the model or at private data, epsilon = {figures.whole_plan_epsilon:up} instead.
   [declared.settings_used_private_data] Settings were chosen using the private data, and epsilon
@@ -182,8 +180,9 @@ DETAILS = """
 [figures.added] - To this delta, at most {figures.added_in_all:up} is added:
   {figures.added:amounts} (each rounded up).
 [person] - For a person who owns {rows_per_person:at_most} of the examples: ({person.epsilon:up},
-  {plan.delta:delta}), with at most {person.added_in_all:up} added to delta; true-positive rates of
-  at most {person.true_positive_rates:rates}; mu = {person.mu:up3}.
+  {plan.delta:delta}), with
+  [person.added_in_all] at most {person.added_in_all:up} added to delta and
+  [] true-positive rates of at most {person.true_positive_rates:rates}; mu = {person.mu:up3}.
 [person][answers] - The same number of private validation examples of a person is included.
 - True-positive rates of at most {figures.true_positive_rates:rates}. mu is that of a Gaussian
   mechanism against which attacks with a false-positive rate from 0.1 % to 99.9 % do at least as
@@ -254,10 +253,10 @@ Mechanism and settings
 [not one_release] - DP-SGD (Abadi et al. 2016): each update releases the sum of clipped gradients of
   a random batch, with Gaussian noise. Planned: {plan.steps:update}.
 - Sampling:
-  [not is_poisson] {plan.sampling}, {batch}
-  [is_poisson][takes_all] every {unit.one} is in every batch ({batch}, q = 1)
-  [is_poisson][not takes_all] Poisson: each {unit.one} enters each batch independently with
-  probability q = {plan.sampling_rate:.6g} ({batch} expected), and is put into a random slot
+  [takes_all] every {unit.one} is in every batch ({batch}, q = 1)
+  [not takes_all] Poisson: each {unit.one} is drawn for each batch independently with probability
+  q = {plan.sampling_rate:.6g} ({batch} expected), and is put into a random slot
+  [is_limited]. Of more than {plan.most_per_batch} drawn, so many take part, chosen at random
   [protects_persons]. A person in a batch contributes the mean gradient of up to
   {plan.most_per_person} of their rows, clipped once
   [].

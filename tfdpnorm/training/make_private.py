@@ -256,11 +256,6 @@ def _check_one_of(plan, **instead):
     arguments.instance(
         "plan", plan, PrivacyPlan, remedy="Make one: tfdpnorm.make_plan(num_examples=...)."
     )
-    if plan.sampling != "poisson":
-        raise ValueError(
-            'Expected a plan with sampling="poisson", as batches are sampled here, got '
-            f"{plan.sampling!r}. Leave sampling out."
-        )
 
 
 def _check_settings(insecure_seed, physical_batch_size, validate, declaration):

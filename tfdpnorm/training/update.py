@@ -256,20 +256,8 @@ def sum_over_batch(physical_sum, lot, replicas=None):
     `replicas`, by default one device. Losses and predictions are [K * P, ...].
     """
     replicas = replicas or OneDevice()
-    count = lot.mask.shape[0]
-    if replicas.count == 1 and count == 1:
+    if replicas.count == 1 and lot.mask.shape[0] == 1:
         return physical_sum(*_physical_batch(lot, 0))
-    if replicas.count == 1 and count is None and hasattr(physical_sum, "structured_outputs"):
-        # Usually one is all there is, and what adds up several would take time for nothing.
-        return tf.cond(
-            tf.shape(lot.mask)[0] == 1,
-            lambda: physical_sum(*_physical_batch(lot, 0)),
-            lambda: _total(physical_sum, lot, replicas),
-        )
-    return _total(physical_sum, lot, replicas)
-
-
-def _total(physical_sum, lot, replicas):
     parts = replicas.of_shares(_wide_sum, physical_sum, lot)
     *gradients, nonfinite = replicas.added([[*p.sum.gradients, p.sum.nonfinite] for p in parts])
     # In float64 until here, so that many physical batches do not round more than one.
@@ -289,7 +277,7 @@ class _WideSum(NamedTuple):
 
 
 def _wide_sum(physical_sum, lot):
-    """Returns the `_WideSum` of a share of a batch, which may be empty for a traced function."""
+    """Returns the `_WideSum` of a share of a batch."""
     count = tf.shape(lot.mask)[0]
 
     def part_of(k):

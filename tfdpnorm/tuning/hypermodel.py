@@ -71,6 +71,13 @@ class SearchTrial(NamedTuple):
         rate = settings["expected_batch_size"] / settings["num_examples"]
         return self.search.noise_for(rate, settings["steps"])
 
+    def most_per_batch(self, settings):
+        """The most examples in the batches of these settings, see `PrivacyPlan`."""
+        count, steps = settings["num_examples"], settings["steps"]
+        return self.search.most_per_batch(
+            self.delta, count, settings["expected_batch_size"] / count, steps
+        )
+
     def declare(self, ledger):
         """Tells the ledger of the trial's run of the search."""
         ledger.record(Search(self.search))
@@ -119,6 +126,7 @@ class PrivateHyperModel(keras_tuner.HyperModel):
         plan = make_plan(
             noise_multiplier=trial.noise_multiplier(settings),
             delta=trial.delta,
+            most_per_batch=trial.most_per_batch(settings),
             **{name: value for name, value in settings.items() if name in _OF_PLAN},
         )
         private = make_private(

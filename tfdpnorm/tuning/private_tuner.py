@@ -286,13 +286,15 @@ class PrivateTuner(keras_tuner.Tuner):
     def _dearest(self, given):
         """The `PrivacyPlan` of a trial, for the ledger of the search."""
         rate, noise, updates = self.search_plan.trials[0]
+        count, delta = given["num_examples"], self.budget.delta
         return make_plan(
-            num_examples=given["num_examples"],
-            expected_batch_size=rate * given["num_examples"],
+            num_examples=count,
+            expected_batch_size=rate * count,
             steps=updates,
             l2_norm_clip=given["l2_norm_clip"],
             noise_multiplier=noise,
-            delta=self.budget.delta,
+            delta=delta,
+            most_per_batch=self.search_plan.most_per_batch(delta, count, rate, updates),
             most_per_person=given.get("most_per_person"),
             unit=given.get("unit"),
         )

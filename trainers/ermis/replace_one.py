@@ -21,16 +21,15 @@ from scipy import special
 
 from tfdpnorm import arguments
 from tfdpnorm.choices import ACCOUNTANTS
-from tfdpnorm.privacy import profiles
 from tfdpnorm.privacy.accountants import (
     RDP_ORDERS,
     delta_for_pld,
     dp_sgd_event,
-    pld_interval,
+    epsilon_at,
     rdp_of,
     rdp_to_epsilon,
 )
-from tfdpnorm.privacy.mixtures import composed_losses, removed
+from tfdpnorm.privacy.mixtures import composed_losses, of_losses, pld_interval, removed
 
 _MOST_POINTS = 2_000_000
 
@@ -55,7 +54,7 @@ def replace_one_epsilon(sampling_rate, noise_multiplier, updates, delta, account
     interval = pld_interval(by_rdp, updates)
     # P and Q mirror each other: one distribution serves both directions.
     losses = composed_losses([(replaced(rate, noise), updates)], interval)
-    return profiles.epsilon_at(profiles.of_losses([losses], updates), delta)
+    return epsilon_at(of_losses([losses], updates), delta)
 
 
 def replaced(rate, noise_multiplier, rows=1):

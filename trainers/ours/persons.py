@@ -11,7 +11,8 @@ import tfdpnorm
 from tfdpnorm import models
 from tfdpnorm.keras_compat.devices_and_precision import made_under
 from tfdpnorm.privacy import PrivacyBudget, calibrate_noise_multiplier, make_plan
-from tfdpnorm.privacy.profiles import composed_profile, epsilon_at
+from tfdpnorm.privacy.accountants import epsilon_at
+from tfdpnorm.privacy.profiles import composed_profile
 from trainers.ours.persons_runs import DELTA, MOST_ROWS
 from trainers.records.made_with import made_with
 

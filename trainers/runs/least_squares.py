@@ -12,7 +12,7 @@ from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.training.resume.run_folder import write_statement
 from trainers.runs.build import amount_of_privacy, build_network, declaration_of, plan_of
 from trainers.runs.private import spent_in_words, spent_of
-from trainers.runs.skeleton import TEST_ROWS, Run, rounded, test_accuracies
+from trainers.runs.skeleton import Run, rounded, test_accuracies, test_rows
 
 _LEDGER = "ledger.jsonl"
 _MOST_DIRECTIONS = 500  # more take long, and brought nothing
@@ -74,7 +74,7 @@ class LeastSquaresRun(Run):
         or_fewer = spec.finetuning.directions is None
         front = whitened(features, data.public_x, self._most, or_fewer=or_fewer)
         head = private_least_squares(
-            front.predict(data.train_x, batch_size=TEST_ROWS, verbose=0),
+            front.predict(data.train_x, batch_size=test_rows(data.train_x), verbose=0),
             np.asarray(data.train_y),
             num_classes=data.num_classes,
             person=data.persons,
@@ -132,7 +132,9 @@ def whitened(features, public_x, directions, *, or_fewer=False):
     `features` is a model from rows to [rows, F]. So many principal directions of those of the
     public rows are kept, all of them where there are fewer if `or_fewer`.
     """
-    public = features.predict(public_x, batch_size=TEST_ROWS, verbose=0).astype(np.float64)
+    public = features.predict(public_x, batch_size=test_rows(public_x), verbose=0).astype(
+        np.float64
+    )
     mean = public.mean(axis=0)
     variances, vectors = np.linalg.eigh(np.cov(public - mean, rowvar=False))
     known = min(int(np.sum(variances > _SMALLEST * variances.max())), len(public) - 1)

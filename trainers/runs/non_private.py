@@ -11,7 +11,7 @@ from tensorflow import keras
 from tfdpnorm.keras_compat.models import sublayers
 from trainers.runs.build import build_network
 from trainers.runs.optimizers import make_optimizer, validation_callbacks
-from trainers.runs.skeleton import TEST_ROWS, Run, rounded, test_accuracies
+from trainers.runs.skeleton import Run, rounded, test_accuracies, test_rows
 
 
 def reason_of(spec):
@@ -88,7 +88,7 @@ class NonPrivateRun(Run):
             validation_data=(
                 None if data.validation_x is None else (data.validation_x, data.validation_y)
             ),
-            validation_batch_size=TEST_ROWS,
+            validation_batch_size=test_rows(data.train_x),
             verbose=0,
             callbacks=[
                 last,

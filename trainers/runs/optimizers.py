@@ -7,7 +7,7 @@ from tensorflow import keras
 
 from tfdpnorm.privacy import PrivacyBudget
 from tfdpnorm.training import NAdam, PrivateValidation
-from trainers.runs.skeleton import TEST_ROWS
+from trainers.runs.skeleton import test_rows
 
 # By class: from a name and options Keras 2 makes one of its legacy optimizers.
 _CLASSES = {
@@ -133,7 +133,10 @@ def halving_in_words(spec, data):
 
 def fit_options(spec, data):
     """Returns the arguments of `fit` for that, a dict."""
-    shared = {"validation_batch_size": TEST_ROWS, "validation_is_public": spec.plateau == "public"}
+    shared = {
+        "validation_batch_size": test_rows(data.train_x),
+        "validation_is_public": spec.plateau == "public",
+    }
     if spec.plateau == "public":
         return {**shared, "validation_data": (data.validation_x, data.validation_y)}
     return (

@@ -3,6 +3,7 @@
 A kind of run is a subclass of `Run`, which has only what differs.
 """
 
+import math
 import time
 from typing import NamedTuple
 
@@ -200,16 +201,24 @@ def _summary(training, record):
 
 # --- test accuracy ---
 
-TEST_ROWS = 1000
+_TEST_ROWS = 1000
+_NUMBERS_AT_ONCE = 4_000_000  # of inputs: 1,000 images of 32 x 32 in colour, 52 of 160 x 160
 _TOP = 5
 
 
+def test_rows(x):
+    """How many of these rows are predicted at a time, without training."""
+    return max(1, min(_TEST_ROWS, _NUMBERS_AT_ONCE // max(1, math.prod(np.shape(x)[1:]))))
+
+
 def test_accuracy(model, data):
-    """Test accuracy in percent of the present weights, `TEST_ROWS` rows at a time.
+    """Test accuracy in percent of the present weights, `test_rows` at a time.
 
     Where weights are drawn at every call, that many rows share a draw.
     """
-    return _top1(model.predict(data.test_x, batch_size=TEST_ROWS, verbose=0), data.test_y)
+    return _top1(
+        model.predict(data.test_x, batch_size=test_rows(data.test_x), verbose=0), data.test_y
+    )
 
 
 def test_accuracies(model, data):
@@ -217,7 +226,7 @@ def test_accuracies(model, data):
 
     The latter is None for five classes or fewer. Logits that tie with the label's count as larger.
     """
-    logits = model.predict(data.test_x, batch_size=TEST_ROWS, verbose=0)
+    logits = model.predict(data.test_x, batch_size=test_rows(data.test_x), verbose=0)
     if data.num_classes <= _TOP:
         return _top1(logits, data.test_y), None
     own = np.take_along_axis(logits, np.asarray(data.test_y)[:, np.newaxis], axis=-1)

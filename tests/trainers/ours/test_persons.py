@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tfdpnorm.data import Examples
-from tfdpnorm.privacy.profiles import composed_profile, epsilon_at
+from tfdpnorm.privacy.accountants import epsilon_at
+from tfdpnorm.privacy.profiles import composed_profile
 from trainers.ours import persons
 from trainers.ours.persons_runs import (
     CHOSEN,

@@ -95,6 +95,7 @@ def test_the_parts_of_an_update_compose_to_its_noise_multiplier(queries, share):
         delta=1e-5,
         statistics_queries=queries,
         statistics_budget_share=share,
+        most_per_batch=1000,
     )
     gaussian = dp_accounting.GaussianDpEvent
     update = dp_accounting.ComposedDpEvent(
