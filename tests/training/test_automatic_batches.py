@@ -11,7 +11,6 @@ from tests.each import each
 from tfdpnorm import memory
 from tfdpnorm.training import automatic_batches
 from tfdpnorm.training.automatic_batches import most_by_growing, most_by_halving
-from tfdpnorm.training.workers import OneProcess
 
 needs_peak = pytest.mark.skipif(
     not memory.is_measurable(), reason="only Linux reports a process's peak"
@@ -42,11 +41,6 @@ def test_all_rows_that_fit_and_none_more(of_row, fixed, limit):
         assert found == 100_000 or megabytes(found + 1) > limit - 1e-6
 
 
-def test_rows_at_once_are_at_most_those_of_an_update():
-    trial, rows = tried(lambda n: 0.001 * n)
-    assert most_by_growing(trial, 1_000.0, 40) == 40 and rows == [1, 8, 40]
-
-
 def test_one_row_has_to_fit():
     with pytest.raises(ValueError, match="300 MB, and 200 MB"):
         most_by_growing(lambda n: 300.0, 200.0, 8)
@@ -54,13 +48,6 @@ def test_one_row_has_to_fit():
         most_by_growing(lambda n: 300.0, -200.0, 8)
     with pytest.raises(ValueError, match="single row"):
         most_by_halving(lambda n: False, 100)
-
-
-def test_halves_until_it_fits():
-    trial, rows = tried(lambda n: n <= 30)
-    assert most_by_halving(trial, 100) == 25 and rows == [100, 50, 25]
-    assert most_by_halving(lambda n: n == 1, 5) == 1
-    assert most_by_halving(lambda n: True, 5) == 5
 
 
 # --- of a model ---
@@ -89,14 +76,6 @@ def of_rows(monkeypatch):
 PLAN = dict(num_examples=1_000, expected_batch_size=100)
 
 
-def parts_of(made):
-    """What `make_private` has made a private model of."""
-    update = made._update
-    return types.SimpleNamespace(
-        streams=made.streams, views=update.views, engine=update.engine, clipping=update.clipping
-    )
-
-
 def test_the_size_that_is_found_is_used_and_told(build, private, left, of_rows, capsys):
     model = build()
     left(65.0)  # of which four fifths are used, less 2 for the rest
@@ -118,23 +97,6 @@ def test_enough_memory_is_for_the_whole_lot(build, private, left, of_rows):
     left(2.0)
     with pytest.raises(ValueError, match="too little memory for the clipped sum of a single row"):
         private(build(), physical_batch_size="auto", **PLAN)
-
-
-def test_devices_of_a_processor_share_its_memory(build, private, left, of_rows):
-    sizes = []
-    left(100.0)
-    for count in (1, 2):
-        made = private(build(), **PLAN)
-        sizes.append(
-            automatic_batches.automatic_rows(
-                made.model,
-                parts_of(made),
-                made.plan,
-                replicas=types.SimpleNamespace(count=count, workers=OneProcess()),
-                run_dir=None,
-            )
-        )
-    assert sizes == [78, 38]
 
 
 def test_a_resumed_run_has_the_rows_that_it_began_with(

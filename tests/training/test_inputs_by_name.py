@@ -6,7 +6,6 @@ from tensorflow import keras
 
 from tests.each import each
 from tfdpnorm import PrivacyBudget, PrivacyError, make_private
-from tfdpnorm.data import check_public_batch
 from tfdpnorm.layers import PublicBatchNormalization
 from tfdpnorm.training.public_rows import PublicBatch, Streams
 
@@ -55,13 +54,6 @@ def test_public_rows_go_by_name(compiled, public_form, private_form):
     trained.fit(x, Y, epochs=1, steps_per_epoch=1, verbose=0)
     assert trained.ledger.updates == 1 and trained.ledger.guarantee_holds
     assert trained.predict(x, verbose=0).shape == (40, 3)
-
-
-def test_a_model_that_takes_a_dict_takes_public_rows_in_one(compiled, private):
-    trained = compiled(table(as_dict=True), public_batch={**rows(8, seed=1)})
-    trained.fit(rows(40), Y, epochs=1, steps_per_epoch=1, verbose=0)
-    with pytest.raises(ValueError, match="'cat'"):
-        private(table(as_dict=True), public_batch=by_place(rows(8, seed=1)))
 
 
 def test_joined_rows_are_those_of_each_input():
@@ -132,12 +124,3 @@ def test_validation_rows_in_another_structure_cannot_be_compared(compiled):
     with pytest.raises(PrivacyError, match="cannot be checked"):
         trained.fit(x, Y, validation_data=(Twins.named(x), Y), verbose=0)
     assert trained.ledger.updates == 0
-
-
-@each("shape, says", [((4,), "by their names"), ((8, 8, 1), "match_images")])
-def test_only_images_are_fitted_as_images(shape, says):
-    public, own = np.zeros((9, 5) if len(shape) == 1 else (9, 5, 5, 1)), np.zeros((9, *shape))
-    with pytest.raises(ValueError, match="shape") as caught:
-        check_public_batch(public, own)
-    others = {"by their names", "match_images"} - {says}
-    assert says in str(caught.value) and not any(other in str(caught.value) for other in others)

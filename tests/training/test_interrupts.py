@@ -48,11 +48,6 @@ def test_the_epsilon_that_is_spent(told):
     assert told(after=0)[1] == []
 
 
-def test_how_to_resume(told, tmp_path):
-    _, (message,) = told(run_dir=tmp_path / "run")
-    assert f"RunDir('{tmp_path / 'run'}', resume=True)" in message
-
-
 def test_no_epsilon_without_guarantee(told):
     _, (message,) = told(validate=False)
     assert "epsilon" not in message.lower() and "What they released is spent" in message

@@ -111,14 +111,6 @@ def test_models_of_today_are_trained_with_the_guarantee(name):
         np.testing.assert_array_equal(one, other)
 
 
-def test_rows_of_quantised_layers_are_run_apart():
-    model = mlp()
-    model.quantize("int8")  # leaves biases and the normalisation to be trained
-    with pytest.warns(UserWarning, match="engine=None takes .*per_example"):
-        made = trained(model)
-    assert made.engine == "per_example" and made.ledger.guarantee_holds
-
-
 def test_accumulated_gradients_are_means_of_noisy_ones():
     """Of two updates that each are in the ledger, the optimizer takes the mean."""
     settings = {"insecure_seed": 1, "steps": 2, "noise_multiplier": 0.5}
@@ -143,30 +135,8 @@ def test_accumulated_gradients_are_means_of_noisy_ones():
         np.testing.assert_allclose(end, start - rate * np.mean(gradients, 0), rtol=1e-4, atol=1e-6)
 
 
-def test_shapes_are_known_without_drawing_a_batch():
-    """A model that `fit` builds begins with the first batch, as one that was built before."""
-    ends = []
-    for inputs in ([keras.Input((6,))], []):
-        keras.utils.set_random_seed(0)
-        model = keras.Sequential([*inputs, layers.Dense(8, "gelu"), layers.Dense(3)])
-        made = trained(model, insecure_seed=1, noise_multiplier=0.0)
-        ends.append(made.get_weights())
-    for one, other in zip(*ends, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
 class TestASubclassThatSaysItIsBuilt:
     """`build(shape)` of Keras 3 makes no variables of the layers inside."""
-
-    def test_they_are_made(self):
-        model = Classifier()
-        model.build((None, 6))
-        assert model.built and not model.trainable_variables
-        before = private(model)
-        assert len(model.trainable_variables) == 6
-        before.compile("sgd", LOSS)
-        before.fit(X, Y, verbose=0)
-        assert before.ledger.updates == STEPS and len(model.trainable_variables) == 6
 
     def test_own_variables_are_made_once(self):
         class WithToken(Classifier):

@@ -7,11 +7,10 @@ import sys
 import pytest
 
 from tests.each import each
-from tfdpnorm import Clipping, PrivacyBudget, PublicBatch, RunDir, make_plan, make_private
+from tfdpnorm import Clipping, PrivacyBudget, PublicBatch, make_plan, make_private
 from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.gradients.clipping import FLOAT16_LOSS_SCALE
 from tfdpnorm.layers import NoisedBatchNormalization
-from tfdpnorm.privacy import Declaration
 from tfdpnorm.training.suggested_rate import signal_to_noise
 
 
@@ -93,17 +92,6 @@ def test_the_pull_back_is_shrunk_where_there_is_little_signal(
             assert make_private(model, settings, public_batch=rows).streams.shrinks is is_little
 
 
-def test_rows_and_paths_may_be_bare(build, plan, public, tmp_path):
-    private = make_private(build(norm="public_batch"), plan(), public_batch=public)
-    assert private.streams.public_batch.shape == public.shape
-    first = make_private(build(), plan(), run_dir=tmp_path / "run")
-    first.ledger.close()
-    assert (tmp_path / "run" / "ledger.jsonl").exists()
-    with pytest.raises(ValueError, match="resume=True"):
-        make_private(build(), plan(), run_dir=tmp_path / "run")
-    make_private(build(), plan(), run_dir=RunDir(tmp_path / "run", resume=True)).ledger.close()
-
-
 def test_other_things_than_values_are_rejected(build, plan):
     for settings in ({"clipping": "per_layer"}, {"clipping": 1.0}, {"views": 4}):
         with pytest.raises(ValueError, match=f"Expected {next(iter(settings))}"):
@@ -152,22 +140,6 @@ def test_switched_off_eager_execution_is_named():
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("ValueError: Eager execution is switched off"), last
     assert "disable_eager_execution()" in last
-
-
-def test_declarations_are_in_the_statement(build, plan, tmp_path):
-    jane = Declaration("Jane Doe", "jane@example.org")
-    private = make_private(build(), plan(), run_dir=tmp_path, declaration=jane)
-    assert "Responsible person: Jane Doe." in private.privacy_statement()
-    private.ledger.close()
-    again = make_private(build(), plan(), run_dir=RunDir(tmp_path, resume=True))
-    assert again.ledger.state.declaration == jane
-    again.ledger.close()
-
-
-def test_bad_declarations_are_rejected_before_the_folder_is_made(build, plan, tmp_path):
-    with pytest.raises(ValueError, match="declaration"):
-        make_private(build(), plan(), run_dir=tmp_path / "run", declaration="Jane")
-    assert not (tmp_path / "run").exists()
 
 
 def test_a_budget_whose_delta_would_not_hold(build, plan):

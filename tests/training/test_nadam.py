@@ -46,37 +46,3 @@ def test_the_steps_are_those_of_pytorch(settings):
         end = expected(before, g.astype(np.float64), rate=1e-2, **reference)
         np.testing.assert_allclose(found, end, rtol=1e-4, atol=1e-5)
         assert np.abs(end - before).max() > 0.05
-
-
-def test_a_variable_without_a_gradient_keeps_its_own_momentum():
-    network, optimizer = model(), NAdam(1e-2)
-    begun = network.get_weights()
-    for t in range(4):
-        gradients = [tf.ones(v.shape) for v in network.trainable_variables]
-        apply_gradients(
-            optimizer,
-            [None if t % 2 and i == 0 else g for i, g in enumerate(gradients)],
-            network.trainable_variables,
-        )
-    np.testing.assert_allclose(
-        network.get_weights()[1], expected(begun[1], np.ones((4, 2)), rate=1e-2), rtol=1e-4
-    )
-
-
-def test_backups_of_keras_hold_it(tmp_path):
-    """A run that goes on from a backup ends where one that never stopped does."""
-
-    def trained(epochs, folder, **more):
-        keras.utils.set_random_seed(3)
-        model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
-        model.compile(NAdam(0.1), "mse")
-        backup = keras.callbacks.BackupAndRestore(str(folder), delete_checkpoint=False)
-        x = np.random.default_rng(0).normal(size=(8, 4)).astype("float32")
-        y, options = x[:, :2], dict(batch_size=8, shuffle=False, verbose=0)
-        model.fit(x, y, epochs=epochs, callbacks=[backup], **options)
-        return model.get_weights()
-
-    trained(2, tmp_path / "stopped")
-    went_on, at_once = trained(4, tmp_path / "stopped"), trained(4, tmp_path / "other")
-    for first, second in zip(went_on, at_once, strict=True):
-        np.testing.assert_allclose(first, second, rtol=1e-5)

@@ -206,14 +206,6 @@ def test_a_run_without_a_guarantee_is_named_so(tmp_path):
     assert third.ledger.guarantee_holds
 
 
-def test_files_of_others_have_no_metadata(tmp_path):
-    for name in FILES:
-        model().save(tmp_path / name)
-        assert metadata.read_metadata(tmp_path / name) is None
-    private = made_private(tmp_path / name, convert="frozen")
-    assert private.ledger.state.sentences("foreign_weights") == ()
-
-
 def test_a_keras_file_has_them_as_a_comment_unless_they_are_long(tmp_path, monkeypatch):
     private = trained(model(), convert="frozen")
     for longest in (2**16 - 1, 10):

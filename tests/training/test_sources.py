@@ -9,7 +9,7 @@ from tensorflow import keras
 
 import tfdpnorm
 from tests.each import each
-from tfdpnorm.data import MappedSource, poisson_batches
+from tfdpnorm.data import MappedSource
 from tfdpnorm.training import PublicBatch
 
 N = 120
@@ -213,12 +213,3 @@ def test_arguments_that_exclude_a_source_are_rejected():
     ):
         with pytest.raises(ValueError, match=words):
             fitted(*data, private=private, **arguments)
-
-
-def test_a_dataset_trains_without_a_guarantee():
-    dataset = tf.data.Dataset.from_tensor_slices((X, Y))
-    with pytest.raises(TypeError, match="save_examples"):
-        poisson_batches(dataset, expected_batch_size=30)
-    with pytest.warns(UserWarning, match="No privacy guarantee holds.* a source"):
-        private, _ = fitted(dataset.batch(30))
-    assert "NO GUARANTEE" in private.privacy_statement()

@@ -121,15 +121,6 @@ class TestThreeArguments:
 
 
 class TestSuggestion:
-    def test_prints_a_line_and_a_reason_for_each_setting(self):
-        suggestion = suggest(mlp("public_batch"), budget=BUDGET, num_examples=N)
-        lines = str(suggestion).splitlines()
-        for line, (name, reason) in zip(lines, suggestion.reasons.items(), strict=False):
-            assert line.split()[0] in suggestion.reasons and reason in str(suggestion), name
-        assert 'of kind "gaussian"' in suggestion.reasons["public_batch"]
-        *_, code = str(suggestion).partition(suggestion.forecast.advice[-1] + "\n")
-        assert code == suggestion.forecast.code
-
     def test_linear_models_have_whole_batches(self):
         def plan(*parts, **settings):
             model = keras.Sequential([keras.Input((4,)), *parts, keras.layers.Dense(3)])
@@ -143,28 +134,6 @@ class TestSuggestion:
         assert plan(steps=7).steps == 7 and plan(num_examples=10**5).sampling_rate < 1
         assert plan().epsilon_after(100) == pytest.approx(3.0, rel=0.01)
 
-    @each("norm", ["none", "layer"])
-    def test_gradients_of_fresh_networks_are_above_the_clipping_norm(self, norm):
-        keras.utils.set_random_seed(0)
-        model = models.build("lenet5", norm, num_classes=10, input_shape=(16, 16, 1))
-        suggestion = suggest(model, budget=BUDGET, num_examples=N)
-        assert suggestion.clipping == Clipping()
-        images = np.random.default_rng(0).random((4, 16, 16, 1), "float32")
-        for label, image in enumerate(images):
-            with tf.GradientTape() as tape:
-                value = loss()(np.array([label]), model(image[None]))
-            norm_of_one = tf.linalg.global_norm(tape.gradient(value, model.trainable_variables))
-            assert norm_of_one > suggestion.plan.l2_norm_clip
-
-    @each("shape, pixels", [((64, 80, 3), 3), ((24, 24, 1), 1), ((16, 32, 1), None)])
-    def test_images_of_a_size_are_shifted(self, shape, pixels):
-        inputs = keras.Input(shape)
-        model = keras.Model(inputs, keras.layers.Dense(2)(keras.layers.Flatten()(inputs)))
-        views = suggest(model, budget=BUDGET, num_examples=N).views
-        assert (views is None) == (pixels is None)
-        if pixels:
-            assert views.multiplicity == 1 and views.augmentations[0].padding == pixels
-
     def test_the_views_move_images_and_do_not_flip_them(self):
         inputs = keras.Input((32, 32, 3))
         model = keras.Model(inputs, keras.layers.Conv2D(2, 3, padding="same")(inputs))
@@ -177,16 +146,6 @@ class TestSuggestion:
         middle = seen[:, 10, 8:20, 0]
         np.testing.assert_array_equal(np.diff(middle, axis=-1), 1.0)
         assert abs(middle[:, 0] - 8).max() <= 1
-
-    def test_large_rows_go_through_in_small_batches(self):
-        def rows(side):
-            inputs = keras.Input((side, side, 3))
-            hidden = keras.layers.Conv2D(64, 3, padding="same")(inputs)
-            model = keras.Model(inputs, keras.layers.GlobalAveragePooling2D()(hidden))
-            return suggest(model, budget=BUDGET, num_examples=N).physical_batch_size
-
-        assert rows(16) == 512
-        assert 1 <= rows(400) < rows(224) < 64
 
 
 class TestRate:
@@ -311,11 +270,3 @@ class TestWarns:
             layers[1] = keras.Model(inside, layers[1](inside))
         found = confused_with_logits(keras.Sequential([keras.Input([4]), *layers]), loss)
         assert (found is not None) == (word is not None) and (word or "") in (found or "")
-
-    def test_dropout_is_warned_of_once(self):
-        inputs = keras.Input((4,))
-        hidden = keras.layers.Dropout(0.5, name="drop")(keras.layers.Dense(8)(inputs))
-        model = keras.Model(inputs, keras.layers.Dense(3)(hidden))
-        (found,) = self.compiled(keras.optimizers.SGD(1e-9), model)
-        assert "drop (0.5)" in found and "remove the layer" in found
-        assert "learning rate of 1e-09" in found and 'suggested_optimizer(private, "sgd")' in found

@@ -10,7 +10,6 @@ from tests.each import each
 from tfdpnorm import PublicBatch, make_plan, make_private
 from tfdpnorm.data import SyntheticRows, synthetic_rows
 from tfdpnorm.layers import PublicBatchNormalization
-from tfdpnorm.training import PrivateValidation
 from tfdpnorm.training.public_rows import kinds_of_synthetic, synthetic_batch
 
 layers = keras.layers
@@ -82,16 +81,6 @@ def test_ink_for_large_images_of_one_channel_is_doubted(asked, side, warns):
     assert rows.shape == (512, side, side, 1)
 
 
-def test_every_input_gets_its_rows():
-    inputs = {"ids": keras.Input((6,), dtype="int32"), "x": keras.Input((5,))}
-    embedded = layers.Flatten()(layers.Embedding(9, 2)(inputs["ids"]))
-    model = keras.Model(inputs, layers.Dense(3)(layers.Concatenate()([embedded, inputs["x"]])))
-    batch, sentence = synthetic_batch(model, "synthetic")
-    assert batch["ids"].shape == (512, 6) and batch["ids"].max() <= 8
-    np.testing.assert_array_equal(batch["x"], synthetic_rows((5,), 512))
-    assert "zipf" in sentence and "gaussian" in sentence
-
-
 @each(
     "model, asked, match",
     [
@@ -118,26 +107,3 @@ def test_every_input_gets_its_rows():
 def test_inputs_without_synthetic_rows_are_rejected(model, asked, match):
     with pytest.raises(ValueError, match=match):
         synthetic_batch(model(), asked)
-
-
-def test_training_says_so_and_its_saved_model_needs_no_rows(compiled, data, tmp_path):
-    trained = compiled(sequential(), public_batch="synthetic", steps=2)
-    trained.fit(*data, verbose=0)
-    assert "- Public rows: 512 synthetic ones of kind" in trained.privacy_statement()
-    trained.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    predicted = trained.predict(data[0], verbose=0)
-    np.testing.assert_allclose(loaded.predict(data[0], verbose=0), predicted, rtol=1e-5, atol=1e-6)
-
-
-def test_a_private_row_may_equal_a_generated_one(compiled):
-    trained = compiled(
-        sequential(layers.Flatten(), shape=(6, 6, 1)), public_batch="synthetic:cosine"
-    )
-    generated = synthetic_rows((6, 6, 1), 512, kind="cosine")
-    x = np.concatenate([generated[:20], np.zeros((20, 6, 6, 1), np.float32)])
-    # Nor are the rows of queries compared with them.
-    query = PrivateValidation(generated[30:34], np.zeros(4, int), noise_multiplier=1)
-    trained.session.rows.add_validation(query)
-    trained.fit(x, np.zeros(40, int), verbose=0)
-    assert trained.ledger.updates

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
-from tfdpnorm.layers import VariationalDropoutDense
 from tfdpnorm.privacy import privacy_statement
-from tfdpnorm.training import PrivacyNoiseAsDropout
 
 LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
@@ -101,37 +99,7 @@ def test_weights_that_a_callback_writes_before_it_fails(private):
     assert _is_replaced(made)
 
 
-def test_weights_of_the_run_that_a_callback_asks_for_are_known(trained):
-    class Saves(keras.callbacks.Callback):
-        def on_train_batch_end(self, batch, logs=None):
-            self.kept = self.model.get_weights()
-            self.model.set_weights(self.model.model.get_weights())
-
-        def on_train_end(self, logs=None):
-            self.model.set_weights(self.kept)
-
-    assert not _is_replaced(trained(Saves(), epochs=1))
-
-
 def _is_replaced(private):
     """Whether the ledger says that weights of the model that was trained were replaced."""
     private.check_weights()
     return private.ledger.state.has("foreign_weights")
-
-
-def test_what_callbacks_of_this_library_write_is_the_runs(private):
-    """One that writes a weight of a layer before each update, beside one of the user's own."""
-    layer = VariationalDropoutDense(2, noise="public")
-    made = private(keras.Sequential([keras.Input((3,)), layer]), steps=8)
-    made.compile(keras.optimizers.SGD(0.1), LOSS)
-    hooks = dict.fromkeys(("on_train_batch_begin", "on_train_batch_end"), _nothing)
-    shown = keras.callbacks.LambdaCallback(**hooks)
-    x, y = np.ones((40, 3), np.float32), np.arange(40) % 2
-    for callbacks in ([shown, PrivacyNoiseAsDropout()], [PrivacyNoiseAsDropout(), shown]):
-        made.fit(x, y, epochs=1, callbacks=callbacks, verbose=0)
-    assert float(layer.noise_stddev) > 0
-    assert not made.ledger.state.has("foreign_weights")
-
-
-def _nothing(batch, logs=None):
-    pass

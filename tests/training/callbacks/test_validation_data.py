@@ -116,22 +116,6 @@ def test_rows_of_another_form_cannot_be_compared(of, trained, data):
         trained().fit(*data, validation_data=(of(data[0]), data[1]), verbose=0)
 
 
-def two_inputs():
-    a, b = keras.Input((2,), name="a"), keras.Input((3,), name="b")
-    joined = keras.layers.Concatenate()([a, b])
-    return keras.Model({"b": b, "a": a}, keras.layers.Dense(3)(joined))
-
-
-def test_a_row_is_all_of_its_inputs(trained, data):
-    x, y = data
-    split = lambda x: {"b": x[:, 2:], "a": x[:, :2]}  # noqa: E731
-    half = np.concatenate([x[:, :2], x[:, 2:] + 1], axis=1)
-    private = trained(two_inputs())
-    private.fit(split(x), y, validation_data=(split(half), y), epochs=1, verbose=0)
-    with pytest.raises(ValueError, match=REFUSED.format(40, 40)):
-        private.fit(split(x), y, validation_data=dataset(split(x), y), verbose=0)
-
-
 class Evaluates(keras.callbacks.Callback):
     def __init__(self, rows):
         super().__init__()

@@ -82,19 +82,6 @@ def test_normalisation_in_training_mode_later_is_rejected(data):
     assert private.ledger.updates == 0
 
 
-def test_a_layer_called_otherwise_in_the_step_is_stopped(data, monkeypatch):
-    """The look at how it is called decides nothing by itself."""
-    model = own()
-    private = made(model)
-    monkeypatch.setattr(
-        "tfdpnorm.independence.known_layers.always_in_inference", lambda _, found: found
-    )
-    model.live = True
-    with pytest.raises(ValueError, match="^(Examples change state|Per-example independence)"):
-        private.fit(*data, verbose=0)
-    assert private.ledger.updates == 0
-
-
 def test_is_rejected_where_nothing_is_verified():
     for build, validate in ((nested, False), (Own, True)):  # of unknown shapes
         with pytest.raises(ValueError, match="mixes the examples.*which_normalisation.md"):

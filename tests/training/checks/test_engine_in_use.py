@@ -8,7 +8,6 @@ from tensorflow import keras
 from tests.gradients.looped_reference import looped_sum, relative_error
 from tests.private_of import private_of
 from tfdpnorm.data import Lot
-from tfdpnorm.gradients.rules import fallback
 
 layers = keras.layers
 N, STEPS, FEATURES, LABELS, SYMBOLS = 24, 6, 3, 2, 5
@@ -169,13 +168,3 @@ def test_a_tensor_of_another_graph_is_rejected_in_one_sentence():
     ) as got:
         private.fit(*rows_of(), verbose=0)
     assert "\n" not in str(got.value) and private.ledger.updates == 0
-
-
-@pytest.mark.filterwarnings("ignore:Per-example")
-def test_a_layer_that_runs_on_one_row_otherwise_is_run_apart(monkeypatch):
-    """Run again on a row, it uses what it has kept of all rows; run apart, it keeps nothing."""
-    monkeypatch.setattr(fallback, "joins_of_call", lambda *_: None)
-    private = made(KeepingModel(clears=True), squares)
-    with pytest.warns(UserWarning, match="to run on a single row of its arguments"):
-        private.fit(*rows_of(), verbose=0)
-    assert private.engine == "per_example" and private.ledger.guarantee_holds

@@ -147,26 +147,3 @@ def test_a_loss_or_a_metric_that_writes_elsewhere_is_rejected(made, private, dat
     with pytest.raises(ValueError, match="Inference changes a variable"):
         trained.evaluate(*data, verbose=0)
     assert elsewhere.numpy() == 0
-
-
-@each("run_eagerly", [False, True])
-def test_evaluation_needs_no_training_before(run_eagerly, made, data, cross_entropy):
-    """Of one output and of several: Keras makes its own metrics of losses at the first rows."""
-    x, y = data
-    metrics = ["accuracy", keras.metrics.SparseCategoricalCrossentropy(from_logits=True)]
-    trained = made(metrics=metrics, run_eagerly=run_eagerly)
-    found = trained.evaluate(x, y, verbose=0, return_dict=True)
-    assert found["sparse_categorical_crossentropy"] == pytest.approx(found["loss"], rel=1e-5)
-    assert found == trained.evaluate(x, y, verbose=0, return_dict=True)
-
-
-def test_sound_inference_runs_by_every_path(made, data):
-    random = [keras.layers.Dropout(0.5), keras.layers.GaussianNoise(0.1)]
-    trained = made(*random, keras.layers.Dense(4))
-    x, y = data
-    runs = list(paths(x + 1, y).values())
-    runs += [lambda private: private(x), lambda private: private(x, training=True)]
-    trained.fit(
-        x, y, validation_data=(x + 1, y), callbacks=list(map(Runs, runs)), epochs=1, verbose=0
-    )
-    assert trained.ledger.updates == 4 and trained.ledger.guarantee_holds

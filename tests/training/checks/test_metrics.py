@@ -105,18 +105,6 @@ def test_a_loss_that_reads_a_metric_is_rejected(plain):
     assert metric.total.numpy() == 0
 
 
-def test_metrics_that_keep_it_to_themselves_are_fine():
-    def of_python(y, predictions):
-        return tf.ensure_shape(
-            tf.numpy_function(lambda a: np.float64(a.mean()), [y], tf.float64), []
-        )
-
-    # Keras 3 does not know of a variable that is not its own.
-    metrics = ["accuracy", Sum(), *([] if KERAS_3 else [Sum(plain=True)]), of_python]
-    private = trained(metrics, weighted_metrics=[ACCURACY(name="weighted")])
-    assert private.ledger.updates == 2 and private.ledger.guarantee_holds
-
-
 @each("name", ["lr", "learning_rate", "epsilon", "val_accuracy"])
 def test_metrics_named_as_released_numbers_are_rejected(name):
     private = made(network())

@@ -7,7 +7,6 @@ import pytest
 import tensorflow as tf
 from tensorflow import keras
 
-from tests.each import each
 from tests.private_of import private_of
 from tfdpnorm.data import Lot
 
@@ -54,13 +53,6 @@ class Tridiagonal(layers.Layer):
     def call(self, x):
         diagonals = (tf.ones_like(x) / 3,) * 3
         return tf.linalg.tridiagonal_matmul(diagonals, x[:, :, tf.newaxis], "sequence")[:, :, 0]
-
-
-class Keeping(layers.Layer):
-    """Keeps what it saw of examples."""
-
-    def call(self, x):
-        return tf.ensure_shape(tf.numpy_function(lambda a: a * 2, [x], tf.float32), [None, 5])
 
 
 class Counting(layers.Layer):
@@ -117,34 +109,6 @@ def test_without_book_keeping_rows_run_apart_and_that_is_said(data):
     private.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     private.fit(*data, epochs=1, steps_per_epoch=1, verbose=0)
     assert "computed by itself" in " ".join(private.privacy_statement().split())
-
-
-@each("name", WITHOUT_A_RULE)
-def test_asked_for_by_name_it_is_rejected_at_once_in_one_line(name):
-    make, why = WITHOUT_A_RULE[name]
-    with pytest.raises(
-        ValueError, match=f"^(Expected|Layer|Variable|Per-example) .*{why}"
-    ) as caught:
-        made(model_of(make()), engine="book_keeping")
-    assert "\n" not in str(caught.value) and "user code" not in str(caught.value)
-    assert "per_example" in str(caught.value)
-
-
-@each("engine", [None, "per_example"])
-def test_models_that_keep_examples_are_rejected_by_all_engines(engine, tmp_path):
-    with pytest.raises(ValueError, match="^Examples change state of the model.*keeping") as got:
-        made(model_of(Keeping()), engine=engine, run_dir=tmp_path / "run")
-    assert "\n" not in str(got.value)
-    assert not (tmp_path / "run").exists()
-
-
-def test_layers_that_count_physical_batches_train(data, recwarn):
-    """Their number is public, and the count is that of a position."""
-    private = made(model_of(Flipping()))
-    private.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    private.fit(*data, verbose=0)
-    assert private.ledger.guarantee_holds and private.ledger.updates == 2
-    assert not [w for w in recwarn if "independence" in str(w.message)]
 
 
 def test_without_one_example_others_read_the_same_count():

@@ -49,14 +49,6 @@ def test_class_numbers_out_of_range_are_rejected_and_not_shown(moved, refused, d
     assert not any(str(label) in text for label in np.unique(data[1] + moved))
 
 
-@each("labels", [(1, 2), (-1, 1), (0, 255)])
-def test_labels_of_a_binary_loss_that_are_not_0_and_1(labels, refused, data):
-    model = keras.Sequential([keras.Input((5,)), layers.Dense(1, "sigmoid")])
-    for loss in ("binary_crossentropy", keras.losses.BinaryFocalCrossentropy(from_logits=True)):
-        text = refused(loss, np.array(labels)[data[1] % 2], model)
-        assert "outside of [0, 1]" in text and "255" not in text
-
-
 def test_unknown_labels_are_not_turned_into_negative_ones(refused, data):
     several = keras.Sequential([keras.Input((5,)), layers.Dense(3, "sigmoid")])
     labels = np.stack([data[1] % 2, data[1] % 2 - 1, data[1] % 2], axis=1)
@@ -129,16 +121,6 @@ def test_tracebacks_hold_no_private_value(eagerly, private):
     assert "out of range" in str(caught.value)
 
 
-def test_epochs_beyond_the_plan_are_said(compiled, build, data):
-    trained = compiled(build(), steps=8)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", message="Only .* of epochs=")
-        trained.fit(*data, epochs=1, verbose=0)
-    with pytest.warns(UserWarning, match="Only 1 of epochs=10"):
-        trained.fit(*data, epochs=10, verbose=0)
-    assert trained.ledger.updates == 8
-
-
 def test_public_rows_on_another_scale_are_said(build, private, public, data):
     trained = private(build(norm="public_batch"), public_batch=public * np.float32(255))
     trained.compile("sgd", SPARSE(True))
@@ -146,14 +128,6 @@ def test_public_rows_on_another_scale_are_said(build, private, public, data):
         trained.fit(*data, epochs=1, steps_per_epoch=1, verbose=0)
     (text,) = [str(w.message) for w in caught if "20 times" in str(w.message)]
     assert "keep it with them" in text and "\n" not in text
-
-
-def test_public_rows_of_another_kind_but_one_scale_are_not():
-    rng = np.random.default_rng(0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warn_of_other_scale(rng.normal(size=(9, 3)), 1 + rng.random((50, 3)))
-        warn_of_other_scale(tf.constant([[0], [1]]), np.array([[5000]]))
 
 
 @each("pair", [(0, 1), (1, 0)])
@@ -182,11 +156,6 @@ class TestUnscaledImages:
             warnings.simplefilter("always")
             warn_of_unscaled_images(model, np.zeros((3, *shape), dtype))
         return [str(w.message) for w in caught]
-
-    def test_not_where_they_are_floats_or_scaled_or_no_images(self):
-        assert not self.found("float32")
-        assert not self.found(layers=[keras.layers.Rescaling(1 / 255)])
-        assert not self.found(shape=(4,))
 
     @each(
         "scale, dtype, told",

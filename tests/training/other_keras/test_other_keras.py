@@ -17,11 +17,6 @@ def predictions_of(path):
     return convert.load_model(path).predict(X, verbose=0)
 
 
-def test_a_file_of_its_own():
-    expected = np.load(OWN / "predictions.npy")
-    np.testing.assert_allclose(predictions_of(OWN / "model.keras"), expected, rtol=1e-4, atol=1e-5)
-
-
 @pytest.mark.keras_3_only("loads no files of Keras 3")
 def test_a_file_of_keras_2_predicts_the_same():
     expected = np.load(OTHER / "predictions.npy")

@@ -19,14 +19,3 @@ def test_epochs_that_are_trained_already_are_said(start, data, tmp_path):
         warnings.filterwarnings("error", message="Nothing is trained")
         again.fit(*data, verbose=0, epochs=1)  # the second in a process counts from itself
     assert again.ledger.updates == 12
-
-
-def test_the_program_of_a_run_that_reached_its_epochs_may_start_again(start, data, tmp_path):
-    first = start(tmp_path)
-    first.fit(*data, verbose=0, epochs=2)
-    first.ledger.close()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("error", message="Nothing is trained")
-        again = start(tmp_path, resume=True)
-        again.fit(*data, verbose=0, epochs=2)
-    assert again.ledger.updates == 8

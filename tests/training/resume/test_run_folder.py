@@ -9,7 +9,6 @@ import shutil
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from tensorflow import keras
 
 from tests.halting import Halt, HaltAfter
@@ -264,20 +263,6 @@ def test_a_shortened_ledger_is_rejected(start, crashed, tmp_path):
         start(tmp_path, resume=True)
 
 
-def test_a_process_that_died_before_a_checkpoint_begins_anew(start, data, tmp_path):
-    start(tmp_path).ledger.close()
-    again = start(tmp_path, resume=True)
-    again.fit(*data, verbose=0)
-    assert again.ledger.updates == 12
-
-
-def test_two_processes_cannot_have_one_run(start, tmp_path):
-    first = start(tmp_path)
-    with pytest.raises(BlockingIOError, match="in use"):
-        start(tmp_path, resume=True)
-    first.ledger.close()
-
-
 def test_a_folder_that_is_none_is_rejected(start, tmp_path):
     file = tmp_path / "file"
     file.write_text("")
@@ -310,17 +295,6 @@ def test_a_ledger_that_cannot_be_written_stops_before_the_update(
     assert private.ledger.updates == 12
 
 
-def test_a_checkpoint_tells_no_more_than_weights(start, crashed, tmp_path):
-    crashed(tmp_path, 4)
-    state = json.loads((newest(tmp_path) / "state.json").read_text())
-    parts = {"updates", "ledger", "weights", "callbacks", "variables", "files", "digest"}
-    parts.add("physical_batch_size")  # a setting
-    assert set(state) == parts
-    names = [name for name, _ in tf.train.list_variables(str(newest(tmp_path) / "variables"))]
-    assert not any("key" in name for name in names)
-    assert len(list(tmp_path.glob("checkpoint-*"))) == 2
-
-
 @pytest.mark.parametrize("dies_in", range(2, 6))
 def test_a_checkpoint_that_is_replaced_is_there_at_every_moment(
     tmp_path, monkeypatch, small_plan, dies_in
@@ -351,13 +325,6 @@ def test_a_checkpoint_that_is_replaced_is_there_at_every_moment(
     again = run_folder.RunFolder(tmp_path, small_plan, {}, resume=True)
     assert again.checkpoint["updates"] == 3 and not list(tmp_path.glob("*.replaced"))
     again.restore_weights(model)
-
-
-def test_checkpoint_every_is_a_number_of_updates(start, tmp_path):
-    for every in (0, -1, 1.5, True, "3"):
-        with pytest.raises(ValueError, match="checkpoint_every"):
-            start(tmp_path, checkpoint_every=every)
-    assert not any(tmp_path.iterdir())
 
 
 def test_the_generator_is_cryptographic_and_cannot_be_compiled(private, build, cross_entropy):

@@ -36,8 +36,3 @@ def test_it_is_silent_about_few(build, private, data, cross_entropy):
     for rows in (x, data[0]):
         trained = private(build(), expected_batch_size=40)
         assert not messages(trained, (rows, data[1]), cross_entropy)
-
-
-def test_a_short_fit_is_looked_at_at_its_end(build, private, data, cross_entropy):
-    found = messages(private(build(), steps=2), large(data), cross_entropy)
-    assert len(found) == 1 and "first 2 update(s)" in found[0]

@@ -7,7 +7,7 @@ from tensorflow import keras
 
 import tfdpnorm
 from tests.training.step.looped import looped_sum
-from tfdpnorm.data import PoissonBatches, poisson_batches
+from tfdpnorm.data import poisson_batches
 from tfdpnorm.layers import NoisedBatchNormalization
 from tfdpnorm.privacy.slots import Slots
 from tfdpnorm.training import PrivateValidation
@@ -170,34 +170,6 @@ def test_a_run_is_accounted_by_persons(build, rows, cross_entropy, tmp_path):
     with pytest.raises(ValueError, match="most_per_person is 3 there and 4 here"):
         folder = tfdpnorm.RunDir(tmp_path, resume=True)
         tfdpnorm.make_private(build(norm="layer"), resumed, run_dir=folder)
-
-
-def test_losses_are_means_over_persons_and_metrics_over_rows(
-    build, of_persons, rows, cross_entropy
-):
-    model = build(norm="layer")
-    trained = of_persons(model, steps=1, noise_multiplier=1.0)
-    trained.compile(keras.optimizers.SGD(0.0), cross_entropy, metrics=["accuracy"])
-    batches, kept = (
-        poisson_batches(*rows[:2], person=rows[2], most_per_person=MOST, expected_batch_size=5),
-        [],
-    )
-    lot = next(iter(batches.as_dataset(trained.slots)))
-
-    class Fixed(PoissonBatches):
-        def as_dataset(self, *args, **kwargs):
-            kept.append(args)
-            return tf.data.Dataset.from_tensors(lot).repeat()
-
-    fixed = Fixed(*rows[:2], person=rows[2], most_per_person=MOST, expected_batch_size=5)
-    with pytest.warns(UserWarning, match="No privacy guarantee"):
-        logs = trained.fit(fixed, verbose=0).history
-    persons = list(of_slots(lot))
-    expected = np.mean([float(cross_entropy(y, model(x))) for x, y in persons])
-    np.testing.assert_allclose(logs["loss"], expected, rtol=1e-5)
-    right = np.concatenate([np.argmax(model(x), axis=1) == y for x, y in persons])
-    assert len(right) == 12
-    np.testing.assert_allclose(logs["accuracy"], right.mean(), rtol=1e-6)
 
 
 class TestRefusals:

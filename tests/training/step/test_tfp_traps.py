@@ -29,17 +29,9 @@ def distinct(updates):
 
 
 class TestGlobalSeed:
-    def test_recompiled_training_draws_anew(self, private, data, weight_trace):
+    def test_neither_weights_nor_compiling_restore_the_noise(self, private, data, weight_trace):
         trained, trace = private(linear()), weight_trace()
-        for _ in range(2):
-            keras.utils.set_random_seed(1)
-            trained.compile(keras.optimizers.SGD(1.0), no_gradient)
-            trained.fit(*data, epochs=1, steps_per_epoch=2, verbose=0, callbacks=[trace])
-        updates = trace.updates()
-        assert len(updates) == 4 and distinct(updates)
-
-    def test_restored_weights_do_not_restore_the_noise(self, private, data, weight_trace):
-        trained, trace = private(linear()), weight_trace()
+        keras.utils.set_random_seed(1)
         trained.compile(keras.optimizers.SGD(1.0), no_gradient)
         # Epsilon only grows: the first epoch is the best, and is restored.
         stops = keras.callbacks.EarlyStopping(
@@ -47,32 +39,25 @@ class TestGlobalSeed:
         )
         trained.fit(*data, epochs=2, steps_per_epoch=1, verbose=0, callbacks=[trace, stops])
         again = weight_trace()
+        keras.utils.set_random_seed(1)
+        trained.compile(keras.optimizers.SGD(1.0), no_gradient)
         trained.fit(*data, epochs=1, steps_per_epoch=2, verbose=0, callbacks=[again])
         assert int(trained.update_count) == trained.ledger.updates == 4
         assert distinct([*trace.updates(), *again.updates()])
 
 
 class TestHalfPrecision:
-    def test_small_gradients_survive_the_loss_scale(self, private, step_sum, one_lot):
-        """A gradient of 1e-8 is zero in float16, whose smallest number is 6e-8."""
-        sums = []
-        for scale in (None, 1.0):
-            model = keras.Sequential(
-                [keras.layers.Dense(1, use_bias=False, input_shape=(1,), dtype="mixed_float16")]
-            )
-            trained = private(model, loss_scale=scale)
-            trained.compile("sgd", lambda y, p: 1e-8 * p[:, 0])
-            x = np.ones((4, 1), np.float32)
-            sums.append(step_sum(trained)(one_lot(x, np.zeros(4))).item())
-        assert sums[0] == pytest.approx(4e-8, rel=1e-2) and sums[1] == 0
-
-    def test_noise_is_not_scaled(self, private, data, weight_trace):
+    def test_noise_is_in_float32_and_not_scaled(self, private, data, weight_trace):
         keras.mixed_precision.set_global_policy("mixed_float16")
         trained, trace = private(linear(1000), steps=2), weight_trace()
         trained.compile(keras.optimizers.SGD(1.0), no_gradient)
         trained.fit(*data, epochs=1, verbose=0, callbacks=[trace])
         values = np.concatenate([u[0].ravel() for u in trace.updates()])
         assert values.std() / 0.1 == pytest.approx(1, abs=6 / np.sqrt(2 * values.size))
+        # On a grid of 1/32 to 1/64 of its size it takes some 200 values, which half precision
+        # would round.
+        assert len(np.unique(values)) > 100
+        assert {tf.as_dtype(v.dtype) for v in trained.trainable_variables} == {tf.float32}
 
     def test_loss_scaling_optimizers_are_rejected(self, build, private):
         of_keras = keras.optimizers if KERAS_3 else keras.mixed_precision
