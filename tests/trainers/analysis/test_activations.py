@@ -35,21 +35,6 @@ def test_moments_and_counts(model, batch_size):
         assert np.abs(moments.counts - expected).sum() <= 1e-4 * values.size
 
 
-def test_a_model_of_two_inputs_in_a_dict():
-    inputs = {name: keras.Input((2, 2, 3), name=name) for name in ("left", "right")}
-    shared = keras.layers.Add()
-    twice = shared([shared([inputs["left"], inputs["right"]]), inputs["right"]])
-    model = keras.Model(inputs, keras.layers.Add(name="block")([twice, inputs["left"]]))
-    assert [layer.name for layer in residual_additions(model)] == ["block"]  # not the shared one
-    rng = np.random.default_rng(0)
-    x = {name: rng.normal(size=(5, 2, 2, 3)).astype(np.float32) for name in inputs}
-    found = block_activations(model, "block", x, batch_size=2)
-    np.testing.assert_allclose(found.residual.mean, x["left"].mean(), atol=1e-6)
-    both = x["left"] + 2 * x["right"]
-    np.testing.assert_allclose(found.convolutional.mean, both.mean(), atol=1e-6)
-    np.testing.assert_allclose(found.output.mean, (both + x["left"]).mean(), atol=1e-6)
-
-
 def test_bad_input(model):
     with pytest.raises(ValueError, match="got 'conv1'.*residual1_"):
         block_activations(model, "conv1", images())

@@ -91,16 +91,6 @@ def test_layers_run_in_inference_mode():
     np.testing.assert_allclose(hessian.product(vector), expected, atol=1e-7)
 
 
-def test_some_variables_and_none_that_the_loss_reads():
-    model, (x, y) = small_model(), rows()
-    unread = tf.Variable([1.0, 2.0], dtype=tf.float64)
-    kernel = model.trainable_variables[0]
-    hessian = Hessian(model, x, y, cross_entropy, variables=[kernel, unread])
-    found = hessian.product(np.ones(14))
-    expected = dense_hessian(model, x, y)[:12, :12].sum(axis=1)
-    np.testing.assert_allclose(found, [*expected, 0, 0], atol=1e-8)
-
-
 def images_model(*layers):
     keras.utils.set_random_seed(2)
     inputs = keras.Input((6, 6, 2), dtype="float64")

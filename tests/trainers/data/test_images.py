@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from trainers.data.images import load_labelled, sizes_of
+from trainers.data.images import load_labelled
 
 
 def write_image(path, size=(4, 5), value=128):
@@ -115,32 +115,3 @@ def test_other_names_and_files_are_rejected(folder):
     (folder.parent / "empty").mkdir()
     with pytest.raises(ValueError, match="Expected images of two classes or more"):
         load_labelled(str(folder.parent / "empty"), "train")
-
-
-def test_all_broken_images_are_named_at_once(folder):
-    for i in range(11):
-        (folder / "train" / "cat" / f"{i}.png").write_bytes(b"")
-    (folder / "test" / "dog" / "0.png").write_text("no image")
-    for read in (load_labelled, sizes_of):  # of which the latter reads the first image alone
-        with pytest.raises(ValueError, match="in all 16 files, got 12 that cannot be") as told:
-            read(str(folder), "train")
-        text = str(told.value)
-        assert text.count(".png (") == 10 and "; and 2 more. Repair or remove them." in text
-        assert "cat/0.png (Input is empty)" in text
-
-
-def test_what_is_ignored_is_said_once(folder, recwarn):
-    (folder / "train" / ".DS_Store").write_text("no image")
-    (folder / "test" / "bird").mkdir()
-    load_labelled(str(folder), "train")
-    (told,) = recwarn.list
-    assert str(told.message) == (
-        f"Ignored in {folder}: 2 file(s) that are no images in the folder of a class, such as "
-        ".DS_Store; 1 folder(s) of classes without images, such as test/bird."
-    )
-    recwarn.clear()
-    for useless in ("train/.DS_Store", "train/cat/notes.txt"):
-        (folder / useless).unlink()
-    (folder / "test" / "bird").rmdir()
-    load_labelled(str(folder), "test")
-    assert not recwarn.list

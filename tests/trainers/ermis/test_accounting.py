@@ -16,11 +16,6 @@ def test_sigmas_at_epsilon_1(reading, expected):
     assert list(readings.sigmas(reading).values()) == pytest.approx(expected, rel=3e-3)
 
 
-def test_no_other_reading_comes_nearer():
-    assert readings.NEAREST == min(readings.READINGS, key=readings.deviation)
-    assert 0.07 < readings.deviation(readings.NEAREST) < 0.09
-
-
 @pytest.fixture(scope="module")
 def record():
     return accounting.accounting_record(epsilons=(1.0,))

@@ -39,31 +39,6 @@ def test_full_batches_are_gaussian_with_half_the_noise(z, updates):
         assert found == pytest.approx(plain, rel=1e-5)
 
 
-# q, T, noise over the clipping norm, epsilon by PLD. Measured apart from this code.
-MEASURED = [
-    (0.01, 20000, 2 * 8.24, 0.614),
-    (0.01, 20000, 2 * 2.68, 2.12),
-    (0.01, 20000, 2.68, 4.66),
-    (0.05, 2000, 2 * 9.73, 0.845),
-    (0.05, 2000, 2 * 2.97, 3.16),
-    (0.05, 2000, 2.97, 7.07),
-    (100 / 1439, 1439, 2 * 2.97, 3.81),
-    (100 / 1439, 1439, 2.97, 8.61),
-    (0.01, 20000, 2 * 2.68 / math.sqrt(2), 3.13),  # two layers, each clipped by itself
-    (0.05, 2000, 2 * 2.97 / math.sqrt(2), 4.70),
-]
-
-
-@pytest.mark.parametrize("rate, updates, z, epsilon", MEASURED)
-def test_measured_figures(rate, updates, z, epsilon):
-    by_pld = replace_one_epsilon(rate, z, updates, DELTA, "pld")
-    by_rdp = replace_one_epsilon(rate, z, updates, DELTA)
-    assert by_pld == pytest.approx(epsilon, rel=4e-3)
-    assert by_pld <= by_rdp <= 1.15 * by_pld
-    one_example_less = epsilon_of(dp_sgd_event(rate, z, updates), DELTA, "pld")
-    assert one_example_less < by_pld
-
-
 def test_pld_does_not_compose_deltas_that_rounding_takes():
     with pytest.raises(ValueError, match="^Expected delta of at least 1.4e-08 with the .pld."):
         replace_one_epsilon(1, 3000.0, 10**6, 1e-10, "pld")

@@ -9,7 +9,6 @@ from tensorflow import keras
 from tfdpnorm.keras_compat.devices_and_precision import made_under
 from tfdpnorm.layers import ScaleNorm
 from trainers.klause.landscape import measure_landscape
-from trainers.klause.landscape_report import landscape_table
 from trainers.klause.landscape_settings import LandscapeSettings
 from trainers.records.fields import LANDSCAPE_FIELDS
 from trainers.records.store import read_records, write_record
@@ -64,42 +63,6 @@ def test_records(records, tmp_path):
         write_record(tmp_path, record, fields=LANDSCAPE_FIELDS)
     read = read_records(tmp_path, fields=LANDSCAPE_FIELDS)
     assert json.dumps(read[0]["activations"]) == json.dumps(records[0]["activations"])
-
-
-def test_a_network_in_half_precision_is_measured_in_full(records):
-    model = small_network(True, "mixed_bfloat16")
-    record = measure_landscape("with", model, *rows(), SETTINGS, source={})
-    for name in ("ritz_values", "trace", "largest_eigenvalue"):
-        assert record[name] == records[0][name], name
-    blocks = (list(r["activations"].values()) for r in (record, records[0]))  # by any names
-    assert next(blocks) == next(blocks)
-    assert {layer.compute_dtype for layer in model.layers[1:]} == {"bfloat16"}
-
-
-@pytest.mark.parametrize("name, value", [("max_products", 1), ("rows", 0), ("tolerance", 0.0)])
-def test_bad_settings_are_rejected_before_anything_is_measured(name, value):
-    with pytest.raises(ValueError, match=f"Expected {name} .*got {value}"):
-        LandscapeSettings(**{name: value})
-
-
-@pytest.mark.parametrize(
-    "traces, eigenvalues, verdict",
-    [
-        ((90, 100), (40, 50), "Supported here: the trace with ScaleNorm is smaller"),
-        ((110, 100), (40, 50), "Contradicted here: the trace with ScaleNorm is larger"),
-        ((98, 100), (40, 50), "Not supported here: the trace with ScaleNorm is no other"),
-    ],
-)
-def test_the_claim_of_a_smoother_landscape_is_judged(records, traces, eigenvalues, verdict):
-    made = [
-        dict(
-            record,
-            trace=dict(record["trace"], value=float(trace), error=1.0),
-            largest_eigenvalue=dict(record["largest_eigenvalue"], value=float(value), error=0.1),
-        )
-        for record, trace, value in zip(records, traces, eigenvalues, strict=True)
-    ]
-    assert verdict in landscape_table(*made)
 
 
 def test_bad_input():

@@ -95,19 +95,6 @@ def test_images_are_sampled_and_epsilon_is_stated_for_persons(finetune):
     assert result.out.count("for a person with up to 4 examples: epsilon ") == 2
 
 
-def test_persons_are_counted_sampled_and_recorded(finetune):
-    write_images(of_ten_persons)
-    result = finetune(**_PERSONS)
-    assert result.code == 0, result.err
-    assert "N = 10 persons with 40 examples, up to 3 of each in an update" in result.out
-    assert "add or remove one person, Poisson sampling" in result.out
-    (record,) = read_records("out")
-    counted = {"unit": "person", "most_per_person": 3, "num_examples": 10, "num_rows": 40}
-    assert {name: record[name] for name in counted} == counted
-    assert record["sampling_rate"] == 0.8 and record["guarantee_holds"]
-    assert record["network"].endswith("3_per_person")
-
-
 @pytest.mark.parametrize(
     "settings, said",
     [

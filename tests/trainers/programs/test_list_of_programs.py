@@ -2,8 +2,6 @@
 
 import ast
 import pathlib
-import subprocess
-import sys
 
 from trainers.__main__ import programs
 
@@ -30,13 +28,3 @@ def test_every_program_that_trains_takes_mixed_precision(main):
         given = main(name, "--mixed_precision", "--no_such_flag")
         unknown = "mixed_precision" if name in TRAINS_NOTHING else "no_such_flag"
         assert given.code != 0 and f"flag '{unknown}'" in given.err + given.out, name
-
-
-def test_the_list_is_printed():
-    done = subprocess.run(
-        [sys.executable, "-m", "trainers"], capture_output=True, text=True, timeout=60
-    )
-    assert done.returncode == 0 and not done.stderr
-    lines = done.stdout.splitlines()
-    assert lines[0].endswith("python -m trainers.<program> --help")
-    assert [line.split()[0] for line in lines[2:]] == sorted(programs())

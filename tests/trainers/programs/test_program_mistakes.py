@@ -4,10 +4,8 @@ import subprocess
 import sys
 
 import pytest
-import tensorflow as tf
 
 from tests.programs import ROOT
-from trainers import common
 
 # A program in a process of its own that says at the end whether it has loaded TensorFlow.
 _APART = """
@@ -43,19 +41,6 @@ def test_mistakes_are_found_before_tensorflow_is_loaded(tmp_path, program, flags
     )
     assert done.stdout.split() == ["2", "False"], done.stderr
     assert f"in {tmp_path}, but there is none" in done.stderr
-
-
-def test_an_error_inside_tensorflow_is_one_line_too():
-    """AutoGraph writes the call stack into the message of what a traced function raises."""
-
-    @tf.function
-    def traced():
-        raise ValueError("Expected one thing, got another.")
-
-    with pytest.raises(ValueError, match="in user code") as caught:
-        traced()
-    assert common._cause(caught.value) == "Expected one thing, got another."
-    assert common._cause(ValueError("Expected x.")) == "Expected x."
 
 
 def test_a_foreign_file_among_the_records(main, tmp_path):

@@ -1,7 +1,6 @@
 """What older versions wrote says its kind, network and column once it is read."""
 
 import json
-import pathlib
 
 import pytest
 
@@ -9,7 +8,6 @@ from trainers.records.fields import FIELDS
 from trainers.records.store import read_records
 from trainers.records.upgrade import upgraded
 
-RESULTS = pathlib.Path(__file__).resolve().parents[3] / "results"
 OLD = ("kind", "network", "column")
 
 
@@ -29,12 +27,6 @@ def test_an_older_record_is_read_as_if_written_now(tmp_path, make_record, stddev
     assert read == record and read["kind"] == kind
 
 
-def test_a_record_of_now_is_left_as_it_is(make_record):
-    record = make_record(kind="another", cell="a/b/c", network="a/b", column="c")
-    record["flags"] = {"network": "a/b", "column": "c", "cell": "a field of its own"}
-    assert upgraded(record, FIELDS) == record
-
-
 @pytest.mark.parametrize("most, unit", [(None, None), (4, "row")])
 def test_rows_of_a_person_had_two_names(make_record, most, unit):
     record = make_record(flags={"network": "a", "column": "b"})
@@ -52,11 +44,3 @@ def test_a_cell_that_is_no_name_is_rejected(tmp_path, make_record, cell):
     (tmp_path / "odd.json").write_text(json.dumps(record))
     with pytest.raises(ValueError, match=r"odd\.json.*a cell named"):
         read_records(tmp_path)
-
-
-def test_every_kept_record_says_its_kind_network_and_column():
-    records = read_records(RESULTS)
-    assert len(records) >= 350
-    for record in records:
-        assert f"{record['network']}/{record['column']}" == record["cell"]
-        assert record["flags"]["network"] == record["network"] and "cell" not in record["flags"]

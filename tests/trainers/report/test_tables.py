@@ -17,31 +17,6 @@ def cells_of(table):
     return {(row[0], name): entry for row in rows for name, entry in zip(header, row, strict=True)}
 
 
-def test_run_table_has_a_line_for_each_run(make_record, unprotected_record):
-    table = tables.run_table(
-        [
-            make_record(),
-            make_record(cell="none/eps=1", test_accuracy_ema=None),
-            unprotected_record(test_accuracy=98.76),
-        ]
-    )
-    header, rule, first, second, third = table.splitlines()
-    assert set(rule) == {"-", " "}
-    assert re.split(r"\s{2,}", first) == ["public_batch/eps=1", "95.25", "96.50", "0.9994", "yes"]
-    assert re.split(r"\s{2,}", second) == ["none/eps=1", "95.25", "-", "0.9994", "yes"]
-    assert re.split(r"\s{2,}", third) == [
-        "public_batch/eps=inf",
-        "98.76",
-        "96.50",
-        "-",
-        "NO GUARANTEE",
-    ]
-    # Aligned: every column starts where its heading does.
-    for name in ("test accuracy %", "weight average %", "epsilon spent", "guarantee holds"):
-        start = header.index(name)
-        assert all(line[start - 1] == " " != line[start] for line in (first, second, third))
-
-
 def test_run_table_gives_no_epsilon_without_a_guarantee(make_record):
     record = make_record(guarantee_holds=False, epsilon=0.1234, no_guarantee_because=["lot"])
     assert "0.123" not in tables.run_table([record])

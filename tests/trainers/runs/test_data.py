@@ -107,15 +107,6 @@ def test_every_norm_has_the_same_private_rows(digits, norm):
     assert (digits[norm].public_x is None) == (norm != "public_batch")
 
 
-def test_max_examples_takes_the_first_private_rows_and_says_so(digits):
-    few = load_experiment_data(davody.spec("digits", "public_batch", 1.0, max_examples=50))
-    assert few.num_examples == 50 == len(few.train_y)
-    np.testing.assert_array_equal(few.train_x, digits["public_batch"].train_x[:50])
-    np.testing.assert_array_equal(few.public_x, digits["public_batch"].public_x)
-    np.testing.assert_array_equal(few.test_x, digits["public_batch"].test_x)
-    assert few.scale == "first 50 of 1309 training examples"
-
-
 @pytest.mark.parametrize(
     "count, said",
     [
@@ -130,47 +121,6 @@ def test_max_examples_that_leaves_all_is_full_scale(digits, count, said):
     assert (data.num_examples, data.scale, lines) == (1309, "full", said)
 
 
-class FakeSets:
-    """Stands for `load_examples`; remembers what was asked for."""
-
-    def __init__(self, complete):
-        self.complete = complete
-        self.asked = []
-
-    def __call__(self, name, split, data_dir=None):
-        self.asked.append((name, split, data_dir))
-        rng = np.random.default_rng([len(name), len(split)])
-        side = {"mnist": 28, "cifar10": 32}[name]
-        x = rng.random((40, side, side, 3 if name == "cifar10" else 1), np.float32)
-        y = np.zeros(40, np.int32)
-        return Examples(name, split, x, y, num_classes=10, is_complete=self.complete)
-
-
-@pytest.fixture
-def fake_sets(monkeypatch):
-    """Returns a function that puts `FakeSets` in place of the real ones."""
-
-    def install(complete=True):
-        fake = FakeSets(complete)
-        monkeypatch.setattr(datasets, "load_examples", fake)
-        return fake
-
-    return install
-
-
-def test_public_rows_of_another_set_come_from_its_training_split(fake_sets):
-    fake = fake_sets()
-    spec = davody.spec("mnist", "public_batch", 1.0, public_dataset="cifar10", public_batch_size=8)
-    data = load_experiment_data(spec, "folder")
-    assert set(fake.asked) == {
-        ("mnist", "train", "folder"),
-        ("mnist", "test", "folder"),
-        ("cifar10", "train", "folder"),
-    }
-    assert data.public_x.shape == (8, 28, 28, 1) and data.num_examples == 40
-    assert data.public_source == "8 images of cifar10"
-
-
 def test_twins_of_rows_that_are_split_off_are_not_trained_on(monkeypatch):
     x = np.random.default_rng(0).random((40, 28, 28, 1), np.float32)
     x[20:] = x[:20]
@@ -183,12 +133,3 @@ def test_twins_of_rows_that_are_split_off_are_not_trained_on(monkeypatch):
     public = {row.tobytes() for row in data.public_x}
     assert data.num_examples == len(data.train_y) == 40 - 2 * len(public)
     np.testing.assert_array_equal(data.train_x, x[data.train_y])
-
-
-def test_a_set_that_is_not_whole_is_no_full_scale(fake_sets):
-    fake_sets(complete=False)
-    assert load_experiment_data(davody.spec("mnist", "none", 1.0)).scale == (
-        "40 training examples at hand"
-    )
-    both = load_experiment_data(davody.spec("mnist", "none", 1.0, max_examples=5)).scale
-    assert both == "40 training examples at hand; first 5 of 40 training examples"

@@ -32,17 +32,3 @@ def test_every_optimizer_takes_every_schedule(name, schedule):
     assert (moved[4] < 1e-6) == (
         schedule in ("cosine", "linear") and name != "sgd"
     )  # but for momentum
-
-
-@pytest.mark.parametrize("schedule, share", [("cosine", 0.5), ("linear", 0.5), ("constant", 1.0)])
-def test_the_rate_half_way_and_at_the_end(schedule, share):
-    optimizer = make_optimizer(
-        spec(learning_rate=3, learning_rate_schedule=schedule, momentum=0.0), 10
-    )
-    variable, moved = tf.Variable(0.0), []
-    for _ in range(11):
-        before = float(variable)
-        optimizer.apply_gradients([(tf.constant(1.0), variable)])
-        moved.append(before - float(variable))
-    end = 3.0 if schedule == "constant" else 0.0
-    np.testing.assert_allclose(moved[::5], [3.0, 3.0 * share, end], atol=1e-5)

@@ -86,35 +86,3 @@ def test_public_examples_cost_nothing_and_halve_the_rate(tiny_spec, tiny_data, w
     options = fit_options(spec, data)
     np.testing.assert_array_equal(options["validation_data"][0], data.validation_x)
     np.testing.assert_array_equal(options["validation_data"][1], data.validation_y)
-
-
-def test_public_examples_that_are_trained_on_are_none(tiny_spec, tiny_data):
-    data = dataclasses.replace(
-        tiny_data, validation_x=tiny_data.train_x[:30], validation_y=tiny_data.train_y[:30]
-    )
-    with pytest.raises(ValueError, match="^Validation examples must not be training examples"):
-        trained(tiny_spec(plateau="public", plateau_dataset="kmnist"), data)
-
-
-@pytest.mark.parametrize(
-    "settings, message",
-    [
-        (dict(plateau="public"), "^Expected plateau_dataset with plateau='public' and only there"),
-        (dict(plateau="test", plateau_dataset="kmnist"), "and only there, got plateau='test'"),
-        (dict(plateau="public", plateau_dataset="./mnist"), "^Expected another plateau_dataset"),
-    ],
-)
-def test_a_public_set_that_is_none(tiny_spec, settings, message):
-    with pytest.raises(ValueError, match=message):
-        tiny_spec(dataset="mnist", **settings)
-
-
-def test_examples_that_are_held_out_are_no_test_set(tiny_spec):
-    with pytest.raises(ValueError, match="held_out=9 cannot be combined with plateau='test'"):
-        tiny_spec(plateau="test", held_out=9)
-    tiny_spec(plateau="private", held_out=9)
-
-
-def test_a_schedule_besides_is_rejected(tiny_spec):
-    with pytest.raises(ValueError, match="learning_rate_schedule='constant' with a plateau"):
-        tiny_spec(plateau="private", learning_rate_schedule="cosine")

@@ -16,7 +16,7 @@ from tfdpnorm.training import automatic_batches
 from trainers.records.fields import FIELDS
 from trainers.records.store import read_records
 from trainers.registry import run_cell
-from trainers.runs import dry_run, skeleton
+from trainers.runs import skeleton
 from trainers.runs.private import PrivateRun
 from trainers.runs.skeleton import make_record
 
@@ -229,21 +229,6 @@ def test_epsilon_is_left_out_without_a_guarantee(tiny_spec, tiny_data, fields, r
         again = Run(run.spec, tiny_data)
         for a, b in zip(weights(run), weights(again), strict=True):
             np.testing.assert_allclose(a, b, atol=1e-6)
-
-
-@pytest.mark.slow_cases("per_example-*")
-@pytest.mark.parametrize("engine, rows", [("book_keeping", None), ("per_example", 8)])
-def test_engines_that_hold_gradients_say_what_memory_these_take(
-    tiny_spec, tiny_data, monkeypatch, engine, rows
-):
-    monkeypatch.setattr(dry_run, "outline", lambda spec, data_dir: tiny_data)
-    spec = tiny_spec(engine=engine, physical_batch_size=8, delta=1 / 65, steps=30)
-    text = dry_run.dry_run(PrivateRun, spec, folders=())
-    assert "estimated time: unknown, since there is no record of such a network" in text
-    assert ("MB of per-example gradients" in text) == (rows is not None)
-    if rows is not None:
-        megabytes = rows * PrivateRun(spec, tiny_data).model.model.count_params() * 4 / 1e6
-        assert f"; {megabytes:,.0f} MB of per-example gradients at once. Nothing" in text
 
 
 def test_a_record_says_how_many_rows_there_was_memory_for(tiny_spec, tiny_data, monkeypatch):

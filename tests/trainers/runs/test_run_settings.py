@@ -7,7 +7,7 @@ import pytest
 
 from tests.each import each
 from trainers.runs.kept import claim_run_dir
-from trainers.runs.settings import differences, differing
+from trainers.runs.settings import differences
 from trainers.specs import NonPrivateSpec, PrivateSpec
 from trainers.specs.options import options
 
@@ -103,20 +103,6 @@ def test_a_field_that_older_records_lack_had_its_default_then():
     assert differences(PRIVATE, flags) == ["dataset"]
 
 
-def test_records_are_compared_as_specs_are(make_record):
-    flags = PRIVATE.settings
-    old = {name: value for name, value in flags.items() if name != "vocabulary"}
-    records = [make_record(flags=flags), make_record(flags={**old, "seed": 1, "engine": "loop"})]
-    assert differing(records[:1]) == differing(records) == []
-    others = [make_record(flags={**flags, "epochs": e}) for e in (3, 4)]
-    assert differing([*records, *others]) == ["epochs"]
-    noisy = SPECS["noise"].settings
-    # 0.001 is the learning rate that the fields have here, and not that of private training.
-    short = {name: value for name, value in noisy.items() if name != "learning_rate"}
-    records = [make_record(flags=f, weight_noise_stddev=0.0) for f in (noisy, short)]
-    assert differing(records) == []
-
-
 # --- whose run a folder holds ---
 
 
@@ -133,17 +119,6 @@ def enter(folder, spec, resume):
 
 def content(folder):
     return {str(p.relative_to(folder)): p.is_file() and p.read_bytes() for p in folder.rglob("*")}
-
-
-@pytest.mark.parametrize("resume", [False, True])
-@pytest.mark.parametrize("kind", SPECS)
-def test_a_new_run_notes_its_settings_before_anything_else(tmp_path, kind, resume):
-    folder = tmp_path / "above" / "run"
-    with claim_run_dir(folder, SPECS[kind], resume):
-        assert [path.name for path in folder.iterdir()] == ["settings.json"]
-    held = json.loads((folder / "settings.json").read_text())
-    expected = json.loads(json.dumps(SPECS[kind].settings))
-    assert held == expected
 
 
 @pytest.mark.parametrize("epsilon", [1.0, INF])
@@ -225,14 +200,6 @@ def test_a_run_of_an_older_version_is_resumed(tmp_path):
     enter(tmp_path, PRIVATE, True)
     with pytest.raises(ValueError, match="has other settings: column. Move"):
         enter(tmp_path, PRIVATE.replaced(column="eps=2"), True)
-
-
-@pytest.mark.parametrize("resume", [False, True])
-def test_remains_of_a_crash_before_the_run_are_not_a_run(tmp_path, resume):
-    (tmp_path / "settings.json").write_text(json.dumps({"learning_rate": 99.0}))
-    (tmp_path / ".settings.json.123").write_text('{"learn')
-    enter(tmp_path, PRIVATE, resume)
-    assert json.loads((tmp_path / "settings.json").read_text())["learning_rate"] == 1.0
 
 
 @pytest.mark.parametrize("exists", [False, True])

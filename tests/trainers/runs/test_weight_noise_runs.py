@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
-from tfdpnorm.keras_compat.models import sublayers
 from tfdpnorm.layers import WeightNoise
 from trainers import registry as cells
 from trainers.records.fields import FIELDS
@@ -51,18 +50,6 @@ def held_out(tiny_data):
 
 def silent(line):
     pass
-
-
-def test_running_averages_keep_what_the_spec_says(noisy_spec, tiny_data):
-    """Of the layer in ScaleNorm, too. Keras' default is the default."""
-    scaled = dict(model="resnet9", model_options=(("width", 4), ("scale_norm", True)))
-    data = dataclasses.replace(tiny_data, train_x=np.zeros((64, 16, 16, 3), np.float32))
-    for asked, kept in ((dict(batch_norm_momentum=0.5), 0.5), ({}, 0.99)):
-        spec = noisy_spec(weight_noise_stddev=None, **scaled, **asked)
-        run = non_private.NonPrivateRun(spec, data, echo=silent)
-        averaged = [layer for layer in sublayers(run.model) if hasattr(layer, "moving_mean")]
-        assert len(averaged) > 8
-        assert {layer.momentum for layer in averaged} == {kept}
 
 
 def test_the_record_claims_no_privacy(noisy_spec, held_out, tmp_path):

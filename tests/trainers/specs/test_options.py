@@ -1,7 +1,6 @@
 """Options: what a field says of itself is what everything else does with it."""
 
 import dataclasses
-import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,19 +12,6 @@ from trainers.runs import build
 from trainers.specs import AuditSpec, NonPrivateSpec, PrivateSpec, SearchSpec
 from trainers.specs.options import Spec, option, options
 from trainers.specs.training import TrainingSpec
-
-SPECS = (PrivateSpec, NonPrivateSpec, SearchSpec, AuditSpec)
-
-
-@pytest.mark.parametrize("spec", SPECS)
-def test_a_condition_names_flags_that_there_are(spec):
-    conditions = [value.only_if for value in options(spec).values() if value.only_if is not None]
-    assert conditions
-    for condition in conditions:
-        named = re.findall(r"--(\w+)", condition.needs)
-        # One that always holds is of another kind of spec, with which this one shares the field.
-        assert named and (set(named) <= {*options(spec)} or condition.holds({})), condition.needs
-
 
 REQUIRED = {
     PrivateSpec: dict(experiment="e", network="n", column="c", dataset="d", epochs=1, epsilon=1.0),
@@ -128,16 +114,6 @@ class Toy(Spec):
 def test_a_spec_rejects_what_its_options_reject(fields, message):
     with pytest.raises(ValueError, match=message):
         Toy.of(dataset="digits", **fields)
-
-
-def test_settings_are_flat_whatever_part_they_are_of():
-    toy = Toy.of(dataset="digits", share=0.5, depth=5)
-    assert toy.part.depth == 5 and Toy.of(**toy.settings) == toy
-    assert toy.settings == dict(
-        dataset="digits", norm="none", share=0.5, parts_of_it=None, seed=7, depth=5
-    )
-    changed = toy.replaced(depth=2, seed=8)
-    assert (changed.part.depth, changed.seed, changed.share) == (2, 8, 0.5)
 
 
 def test_a_search_has_the_settings_of_its_run_and_its_own():

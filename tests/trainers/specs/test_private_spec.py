@@ -18,12 +18,6 @@ def make_spec(**fields):
 
 
 @settings(deadline=None)  # the machine may be busy
-@given(steps=st.integers(1, 10**6), count=st.integers(1, 10**6), lot=st.integers(1, 10**5))
-def test_steps_are_the_updates_whatever_the_data(steps, count, lot):
-    assert make_spec(steps=steps, expected_batch_size=lot).updates(count) == steps
-
-
-@settings(deadline=None)  # the machine may be busy
 @given(epochs=st.floats(1e-3, 1e3), count=st.integers(1, 10**6), lot=st.integers(1, 10**5))
 def test_epochs_are_passes_over_the_data_to_half_a_lot(epochs, count, lot):
     updates = make_spec(epochs=epochs, expected_batch_size=lot).updates(count)

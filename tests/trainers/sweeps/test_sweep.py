@@ -23,7 +23,6 @@ from tests.trainers.sweeps.sweep_doubles import (
 from trainers.records.store import read_records
 from trainers.sweeps.runs import run_folder, select
 from trainers.sweeps.sweep import sweep
-from trainers.sweeps.worker import Job, train
 
 # --- a sweep ---
 
@@ -53,19 +52,6 @@ def test_each_finished_run_is_one_line(place):
     log = (place.runs / "a_table" / "none-eps=1-seed0.log").read_text()
     for line in ("none/eps=1 seed 0", "training none/eps=1", "in the data", "printed by a library"):
         assert line in log
-
-
-def test_runs_of_another_tables_experiment_are_not_trained_again(place):
-    """The cells of a table may be trained for another one, as those that two tables share."""
-    cells = [TABLE[0], TABLE[1].replaced(experiment="another_table"), TABLE[2]]
-    write(place.results, cells[1])
-    write(place.results, TABLE[2].replaced(experiment="another_table"))
-    trainer = Trainer()
-    assert place.sweep(trainer, cells) == 0
-    assert trainer.trained == names([TABLE[0], TABLE[2]])
-    title, *lines = place.shown[0].splitlines()
-    assert title.startswith("a_table, another_table: 1 of 3 runs done, 2 left")
-    assert "seeds done: 0; left: none" in lines[1] and "with other settings" not in place.shown[0]
 
 
 def test_models_are_kept_where_the_sweep_is_told_to(place, tmp_path):
@@ -185,15 +171,6 @@ def test_a_run_that_another_process_trains_is_looked_at_again(place, other_proce
     assert "Looking again at none/eps=inf seed 0." in place.text
 
 
-def test_the_lock_is_held_while_a_run_is_trained(place):
-    """And by whoever trains it: the same process asks again, through another file."""
-    job = Job(None, None, str(place.results), str(place.runs))
-    seen = []
-    trainer = Trainer(**{"none/eps=1 seed 0": lambda s, _: seen.append(train(s, job).kind)})
-    assert place.sweep(trainer, TABLE[1:2]) == 0
-    assert seen == ["locked"] and trainer.trained == ["none/eps=1 seed 0"]
-
-
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_run_whose_worker_dies_is_tried_once_more(place, workers):
     dies = {"none/eps=1 seed 0": 1, "layer/eps=1 seed 1": 2}
@@ -292,16 +269,3 @@ def test_an_interrupted_run_never_goes_on_with_other_settings(place):
     same = [spec.replaced(physical_batch_size=8, search="long") for spec in TABLE]
     assert place.sweep(trainer, same) == 0
     assert trainer.trained[2:] == ["none/eps=1 seed 0", "layer/eps=1 seed 0"]
-
-
-def test_a_run_folder_of_unknown_settings_is_left_alone(place):
-    folder = run_folder(place.runs, TABLE[0])
-    folder.mkdir(parents=True)
-    trainer = Trainer()
-    assert place.sweep(trainer, TABLE[:1], dry_run=True) == 0
-    (folder / "ledger").write_text("somebody's")
-    assert place.sweep(trainer, TABLE[:1]) == 1
-    assert trainer.trained == [] and (folder / "ledger").read_text() == "somebody's"
-    assert "but no settings.json" in place.shown[-1]
-    (folder / "ledger").unlink()
-    assert place.sweep(trainer, TABLE[:1]) == 0

@@ -10,14 +10,6 @@ from trainers.sweeps.runs import estimate, listing, select, time_left
 # --- which runs ---
 
 
-def test_runs_are_ordered_seed_by_seed():
-    runs = select(TABLE, 3)
-    assert [(s.seed, s.cell) for s in runs] == [
-        (seed, spec.cell) for seed in (0, 1, 2) for spec in TABLE
-    ]
-    assert [s.replaced(seed=0) for s in runs] == 3 * TABLE
-
-
 @pytest.mark.parametrize(
     "patterns, chosen",
     [
@@ -71,22 +63,6 @@ def test_remaining_runs_are_all_without_the_finished_ones(place, bits):
     assert len(trainer.trained) == 4 - len(recorded) and place.shown[1:] == ["Look!"]
 
 
-def test_listing_names_seeds_times_and_other_settings():
-    runs = select(TABLE[:2], 3)
-    records = [
-        record_of(TABLE[0].replaced(seed=0)),
-        record_of(TABLE[0].replaced(seed=2)),
-        record_of(TABLE[0].replaced(seed=0, learning_rate=9.0)),
-        record_of(TABLE[0].replaced(seed=1, momentum=0.1)),
-    ]
-    title, first, second, total = listing(runs, records, 2).splitlines()
-    assert title.startswith("a_table: 2 of 6 runs done, 4 left")
-    assert "none/eps=inf  seeds done: 0, 2; left: 1; each: 10 s" in first
-    assert "(2 records with other settings)" in first
-    assert "seeds done: none; left: 0, 1, 2" in second and "other settings" not in second
-    assert total == "Estimated time with 2 workers: 20 s."
-
-
 # --- settings ---
 
 
@@ -135,26 +111,3 @@ def test_larger_images_take_their_time():
     assert estimate(head, [record_of(first, seconds=10.0)]) == pytest.approx(10.0)
     words = TABLE[1].replaced(dataset="ag_news_subset", model="bilstm", column="words")
     assert estimate(words, [record_of(small, seconds=10.0)]) == pytest.approx(1200.0)
-
-
-def test_a_resumed_run_counts_whole():
-    spec = TABLE[1]
-    # 40 updates of 50 at 200 per second, of which the last two seconds were recorded.
-    records = [record_of(spec, resumes=1, seconds=2.0, examples_per_second=200.0)]
-    assert estimate(spec, records) == pytest.approx(10.0)
-    # Resumed after the last update: says nothing.
-    nothing = record_of(spec, resumes=1, seconds=0.0, examples_per_second=0.0)
-    assert estimate(spec, [nothing]) is None
-    assert estimate(spec, [nothing, *records]) == pytest.approx(10.0)
-
-
-def test_time_left_is_shared_by_the_workers():
-    records = [record_of(TABLE[0], seconds=10.0), record_of(TABLE[1], seconds=50.0)]
-    left = [*select(TABLE[:2], 3)]
-    assert time_left(left, records, 1) == pytest.approx(180.0)
-    assert time_left(left, records, 3) == pytest.approx(60.0)
-    assert time_left(left, records, 60) == pytest.approx(50.0), "one run is one worker's"
-    elapsed = {"none/eps=1 seed 0": 20.0, "none/eps=inf seed 0": 99.0, "elsewhere": 99.0}
-    assert time_left(left, records, 1, elapsed) == pytest.approx(150.0)
-    assert time_left([], records, 1) == 0.0
-    assert time_left(left, [], 1) is None
