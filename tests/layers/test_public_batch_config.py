@@ -117,29 +117,3 @@ def test_rejected_arguments(name, value):
 def test_rejected_shapes(axis, shape, message):
     with pytest.raises(ValueError, match=f"{message}.*'odd'"):
         PublicBatchNormalization(axis=axis, name="odd").build(shape)
-
-
-def test_unknown_sizes_other_than_the_channels_are_fine(rng):
-    layer = PublicBatchNormalization(axis=2)
-    layer.build((None, None, 3, None))
-    with record_pass(PublicStatistics()):
-        for positions in (2, 5):
-            rows = rng.normal(1.0, 2.0, (4, positions, 3, 2)).astype("float32")
-            outputs = layer(rows)
-            np.testing.assert_allclose(tf.reduce_mean(outputs, [0, 1, 3]), np.zeros(3), atol=1e-5)
-            np.testing.assert_allclose(
-                tf.math.reduce_std(outputs, [0, 1, 3]), np.ones(3), atol=1e-3
-            )
-
-
-def test_hands_masks_on():
-    tokens = np.array([[1, 2, 0], [3, 0, 0]])
-    embedding = keras.layers.Embedding(4, 2, mask_zero=True)
-    norm = PublicBatchNormalization()
-    inputs = keras.Input((3,), dtype="int32")
-    hidden = norm(embedding(inputs))
-    model = keras.Model(inputs, [hidden, keras.layers.GlobalAveragePooling1D()(hidden)])
-    hidden, mean = model(tokens)
-    expected = np.stack([hidden[0, :2].numpy().mean(0), hidden[1, :1].numpy().mean(0)])
-    np.testing.assert_allclose(mean, expected, atol=1e-6)
-    assert np.abs(expected - hidden.numpy().mean(1)).max() > 1e-3

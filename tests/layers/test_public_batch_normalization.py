@@ -160,17 +160,6 @@ def test_half_precision_takes_moments_in_float32(mode, rng, set_policy):
     assert rounding.max() > atol
 
 
-def test_joint_pass_takes_any_weights(rng):
-    rows = rng.normal(1.0, 2.0, (4, 2, 3)).astype("float32")
-    weights = np.array([0.5, 2.0, 0.0, 1.0])
-    with joint_pass(tf.constant(weights, tf.float32)):
-        outputs = PublicBatchNormalization(statistics="lot")(rows)
-    mean = np.average(rows.mean(1), 0, weights)
-    variance = np.average(((rows - mean) ** 2).mean(1), 0, weights)
-    expected = (rows - mean) / np.sqrt(variance + 1e-3)
-    np.testing.assert_allclose(outputs, expected, atol=1e-5, rtol=1e-5)
-
-
 @each("mode", MODES)
 def test_inference_without_public_rows(mode, rng):
     private, public = rows_of(rng, (4, 4, 3))
@@ -183,30 +172,6 @@ def test_inference_without_public_rows(mode, rng):
     expected = reference("public" if mode == "public" else "blend", private, public, -1)
     np.testing.assert_allclose(layer(private), expected, atol=2e-5, rtol=2e-5)
     np.testing.assert_allclose(layer(private, training=False), expected, atol=2e-5, rtol=2e-5)
-
-
-def test_blend_bounds_the_normalised_value_of_a_dense_layer(rng):
-    private, public = rows_of(rng, (3,))
-    private = (1e6 * private).astype("float32")
-    outputs, _ = run(PublicBatchNormalization(statistics="blend"), private, public)
-    assert np.abs(outputs).max() <= np.sqrt(PUBLIC_ROWS) * (1 + 1e-5)
-    plain, _ = run(PublicBatchNormalization(), private, public)
-    assert np.abs(plain).max() > 1e4
-
-
-def test_passes_nest_and_end():
-    layer = PublicBatchNormalization()
-    rows = np.array([[0.0], [2.0]], "float32")
-    outer, inner = PublicStatistics(), PublicStatistics()
-    with record_pass(outer):
-        with record_pass(inner):
-            layer(rows)
-        with pytest.raises(RuntimeError, match="leave"), use_pass(inner):
-            raise RuntimeError("leave")
-        layer(rows + 1.0)
-    layer(rows)
-    assert [float(m.mean[0]) for m in inner.moments] == [1.0]
-    assert [float(m.mean[0]) for m in outer.moments] == [2.0]
 
 
 def test_use_pass_wants_what_was_recorded(rng):

@@ -37,27 +37,6 @@ def test_against_a_loop(rng, size, strides):
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
-def test_inner_products_are_the_kernel(rng):
-    """|p|^2 exp(-|u - u'|^2 / (2 s^2)), within the error of 20,000 random features."""
-    keras.utils.set_random_seed(3)
-    layer = RandomPatchFeatures(20_000, size=1, width=0.8)
-    directions = rng.normal(size=(5, 3))
-    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-    features = layer((2 * directions).reshape(5, 1, 1, 3).astype(np.float32)).numpy()
-    features = features.reshape(5, -1)
-    distances = np.square(directions[:, None] - directions[None]).sum(-1)
-    expected = 4 * np.exp(-distances / (2 * 0.8**2))
-    np.testing.assert_allclose(features @ features.T / 10_000, expected, atol=0.12)
-
-
-def test_layer_is_untrained_and_maps_black_images_to_zero():
-    layer = RandomPatchFeatures(4)
-    assert not np.any(layer(np.zeros((1, 5, 5, 1), np.float32)))
-    assert not layer.trainable_weights and len(layer.weights) == 2
-    copy = RandomPatchFeatures.from_config(layer.get_config())
-    assert (copy.size, copy.width, copy.strides) == (5, 0.4, 1)
-
-
 @each("wrong", [{"filters": 0}, {"size": 0}, {"width": 0.0}, {"strides": 0}])
 def test_values_out_of_range(wrong):
     with pytest.raises(ValueError, match="^Expected "):

@@ -123,13 +123,6 @@ def test_a_layer_without_weights_is_rejected(rng):
             WeightNoise(layer, stddev)(normal(rng, 2, 4, 5))
 
 
-def test_noise_on_noise_is_rejected():
-    inner = WeightNoise(keras.layers.Dense(2), 0.1)
-    for layer in (inner, keras.Sequential([inner]), keras.layers.TimeDistributed(inner)):
-        with pytest.raises(ValueError, match="draws its weights already"):
-            WeightNoise(layer, 0.1)
-
-
 @each("layer", [keras.layers.Dense, None])
 def test_only_layers_are_wrapped(layer):
     with pytest.raises(ValueError, match="Expected a Keras layer"):
