@@ -9,7 +9,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from benchmarks.keras_engines import build_model
-from benchmarks.workloads import WORKLOADS, random_rows
+from benchmarks.workloads import WORKLOADS
 from tests.each import each
 from tests.gradients.looped_reference import (
     assert_equals_the_loop,
@@ -22,7 +22,6 @@ from tfdpnorm import make_plan, make_private
 from tfdpnorm.gradients import Clipping, book_keeping
 from tfdpnorm.gradients.contributions.convolution_sum import ConvolutionSum
 from tfdpnorm.gradients.contributions.sums_on_gpu import SumsOnGpu, sums_on_gpu
-from tfdpnorm.gradients.contributions.window import Window
 from tfdpnorm.keras_compat import devices_and_precision
 from tfdpnorm.keras_compat.devices_and_precision import forms_for, takes_forms_of_gpus
 from tfdpnorm.keras_compat.functions import leaf_operations
@@ -66,29 +65,6 @@ def test_a_gpu_decides_unless_told(monkeypatch):
 # --- which form ---
 
 
-@each(
-    "channels, filters, size, gram",
-    [
-        (64, 128, 32, False),
-        (128, 128, 16, False),
-        (128, 256, 16, False),
-        (256, 256, 8, True),
-        (256, 256, 4, True),
-        (3, 64, 32, False),
-    ],
-)
-def test_gram_matrices_where_positions_are_few(channels, filters, size, gram):
-    """As measured: docs/gpu.md."""
-    with forms_for("GPU"):
-        layer = keras.layers.Conv2D(filters, 3, padding="same")
-        images, b = (tf.zeros((2, size, size, n)) for n in (channels, filters))
-        found = ConvolutionSum(
-            images, b, Window.of(layer), tf.TensorShape((3, 3, channels, filters))
-        )
-        assert found._gram_is_cheaper() == gram
-        assert found._by_patches()
-
-
 @each("gram", [False, True])
 def test_convolutions_equal_the_loop(no_loops, monkeypatch, gram):
     with monkeypatch.context() as patch:
@@ -121,26 +97,6 @@ def test_patches_in_bfloat16_stay_within_the_clip(no_loops):
         norm = np.linalg.norm(total.numpy().astype(np.float64))
         assert total.dtype == tf.float32 and norm <= 0.01 * (1 + 1e-6)
         assert norm == pytest.approx(0.01, rel=1e-4)
-
-
-def test_patches_are_multiplied_in_bfloat16(no_loops):
-    _, layer = wide_model("float32")
-    rng = np.random.default_rng(3)
-    images, b = (rng.normal(size=(6, 12, 12, channels)) for channels in (32, 8))
-    narrow, wide = (
-        ConvolutionSum(
-            *(tf.cast(tf.cast(x, tf.bfloat16), dtype) for x in (images, b)),
-            Window.of(layer),
-            layer.kernel.shape,
-        )
-        .instantiated()
-        .numpy()
-        for dtype in (tf.bfloat16, tf.float32)
-    )
-    assert narrow.dtype == np.float32
-    error = np.abs(narrow - wide).max(axis=(1, 2, 3, 4))
-    assert (error > 0).all()
-    assert (error <= 2.0**-7 * np.abs(wide).max(axis=(1, 2, 3, 4))).all()
 
 
 # --- float64 ---
@@ -193,25 +149,6 @@ def test_the_noise_pays_for_the_sums_of_gpus(for_gpus):
         assert private.ledger.settings["sum_rounding"] == more
         found = private._update._sum_rounding
         assert found == more and f"{more:.2g}"[:3] in private.privacy_statement()
-
-
-def test_a_training_comes_to_the_same_weights():
-    """The noise lies on a grid, which leaves nothing of roundings: verified, and with all steps."""
-    x, y = random_rows("lenet5", 200)
-    found = []
-    for kind in ("CPU", "GPU"):
-        with forms_for(kind):
-            model = build_model("lenet5")
-            plan = make_plan(
-                num_examples=200, expected_batch_size=40, steps=2, l2_norm_clip=1.0,
-                noise_multiplier=1.0, delta=1e-6,
-            )  # fmt: skip
-            private = make_private(model, plan, physical_batch_size=32, insecure_seed=4)
-            private.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-            private.fit(x, y, verbose=0)
-        found.append(model.get_weights())
-    for on_cpu, on_gpu in zip(*found, strict=True):
-        np.testing.assert_allclose(on_gpu, on_cpu, rtol=1e-3, atol=1e-6)
 
 
 def test_a_lot_on_a_gpu_has_the_noise_of_one_on_a_processor():

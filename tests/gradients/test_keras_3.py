@@ -8,7 +8,6 @@ from tensorflow import keras
 from tests.each import each
 from tests.gradients.invariants import (
     assert_clipped_to_the_norm,
-    assert_one_mask_for_norm_and_sum,
     head,
     model_over,
     side_by_side,
@@ -16,12 +15,9 @@ from tests.gradients.invariants import (
 from tests.gradients.looped_reference import (
     assert_equals_the_loop,
     example_rows,
-    looped_sum,
     loss_function,
-    relative_error,
 )
-from tfdpnorm.gradients import book_keeping, per_example
-from tfdpnorm.keras_compat.variables import trainable_variables
+from tfdpnorm.gradients import book_keeping
 
 layers = keras.layers
 pytestmark = [
@@ -98,13 +94,6 @@ class OfOperations(layers.Layer):
         return keras.ops.add(y * self.scale, keras.ops.max(y, axis=-1, keepdims=True))
 
 
-def operations_between():
-    inputs = keras.Input((5, 5))
-    x = layers.Dense(5)(inputs)
-    x = keras.ops.add(x, keras.ops.sum(x, axis=-1, keepdims=True))
-    return keras.Model(inputs, head(layers.Dense(3)(x)))
-
-
 def test_layers_of_keras_3_equal_the_loop():
     inputs = keras.Input((4, 6))
     attention = keras.Model(inputs, layers.GroupQueryAttention(3, 4, 2)(inputs, inputs))
@@ -117,40 +106,6 @@ def test_layers_of_keras_3_equal_the_loop():
         ((9, 8, 2), layers.SeparableConv2D(3, 2, strides=2, dilation_rate=2)),
     )
     assert_equals_the_loop(model, counts=(2, 3))
-
-
-def test_sums_do_not_depend_on_the_size_of_the_batch():
-    """Keras adds up a batch of one row in another way than others, if sizes coincide."""
-    model = operations_between()
-    loss_fn, variables = loss_function(model), trainable_variables(model)
-    rows = example_rows(model, 4)
-    traced = tf.function(lambda: book_keeping(model, loss_fn, rows, variables, 0.1).gradients)
-    alone = tf.function(lambda: per_example(loss_fn, rows, variables, 0.1).gradients)
-    found = [[g.numpy() for g in gradients()] for gradients in (traced, alone)]
-    assert relative_error(*found) < 1e-5
-
-
-def test_a_frozen_variable_is_left_out():
-    model = model_over((4,), layers.Dense(3))
-    model.layers[1]._kernel.trainable = False
-    names = [v.name for v in model.trainable_variables]
-    assert len(names) == 3
-    loss_fn, rows = loss_function(model), example_rows(model, 3)
-    result = book_keeping(model, loss_fn, rows, model.trainable_variables, 0.1)
-    expected = looped_sum(loss_fn, rows, model.trainable_variables, 0.1)
-    assert relative_error([g.numpy() for g in result.gradients], expected) < 1e-5
-
-
-def test_a_layer_with_dropout_inside_has_one_mask():
-    class Inside(layers.Layer):
-        def __init__(self):
-            super().__init__()
-            self.dense, self.dropout = layers.Dense(3), layers.Dropout(0.5)
-
-        def call(self, x, training=None):
-            return self.dropout(self.dense(self.dropout(x, training=training)), training=training)
-
-    assert_one_mask_for_norm_and_sum(model_over((4,), Inside()), seeds=range(3))
 
 
 def test_the_norm_of_a_fallback_that_draws_is_its_own():

@@ -20,7 +20,6 @@ from tests.gradients.looped_reference import (
     relative_error,
 )
 from tfdpnorm.gradients import book_keeping
-from tfdpnorm.gradients.taps import Taps
 from tfdpnorm.layers import ScaleNorm
 
 layers = keras.layers
@@ -105,44 +104,6 @@ def test_several_outputs_and_named_inputs():
         assert set(result.predictions) == {"value", "steps"}
 
 
-def test_a_sample_weight_scales_its_row_before_the_clip():
-    model = several_consumers()
-    loss_fn = loss_function(model)
-    x, y, _, _ = example_rows(model, 2)
-    ones = tf.ones(2)
-
-    def gradients(weight, clip):
-        rows = (x, y, tf.constant(weight), ones)
-        found = book_keeping(model, loss_fn, rows, model.trainable_variables, clip).gradients
-        return [g.numpy() for g in found]
-
-    first, second = gradients([1.0, 0.0], 1e6), gradients([0.0, 1.0], 1e6)
-    both = [2.0 * a + 3.0 * b for a, b in zip(first, second, strict=True)]
-    assert relative_error(gradients([2.0, 3.0], 1e6), both) < 1e-5
-    # Beyond the clip a weight changes nothing.
-    clipped = gradients([1.0, 0.0], 0.01)
-    assert relative_error(gradients([5.0, 0.0], 0.01), clipped) < 1e-5
-
-
-def test_weight_regularizers_have_no_part_in_the_sum():
-    """They depend on no example; whoever trains adds their gradient after the noise."""
-
-    def build(regularizer):
-        keras.utils.set_random_seed(3)
-        inputs = keras.Input((5, 4))
-        x = layers.SeparableConv1D(3, 2, depthwise_regularizer=regularizer)(inputs)
-        x = layers.EinsumDense("abc,cd->abd", (4, 3), kernel_regularizer=regularizer)(x)
-        return keras.Model(inputs, head(x))
-
-    found = []
-    for model in (build(None), build("l2")):
-        rows = example_rows(model, 3)
-        variables = model.trainable_variables
-        found.append(book_keeping(model, loss_function(model), rows, variables, 0.1).gradients)
-    for plain, regularized in zip(*found, strict=True):
-        np.testing.assert_array_equal(plain, regularized)
-
-
 # --- one layer, several calls ---
 
 
@@ -194,37 +155,6 @@ def test_frozen_layers_equal_the_loop():
     assert_equals_the_loop(half_frozen())
 
 
-def test_frozen_layers_are_not_tapped():
-    model = half_frozen()
-    with tf.GradientTape() as tape:
-        with Taps(model, model.trainable_variables).attached(tape) as taps:
-            assert "call" not in vars(model.get_layer("frozen_dense"))
-            model(tf.ones([2, 8, 8, 2]))
-    assert [tap.layer.name for tap in taps.calls] == ["first", "last"]
-
-
-def test_gradients_stop_at_the_first_trained_layer():
-    model = half_frozen()
-    loss_fn = loss_function(model)
-    rows = example_rows(model, 4)
-
-    def kinds(variables):
-        traced = tf.function(
-            lambda: book_keeping(model, loss_fn, rows, variables, 1.0).gradients, autograph=False
-        )
-        found = set()
-        graph = traced.get_concrete_function().graph
-        for inner in (graph, *graph._functions.values()):
-            definition = inner.as_graph_def() if inner is graph else inner
-            nodes = definition.node if inner is graph else definition.cached_definition.node_def
-            found.update(node.op for node in nodes)
-        return {op for op in found if "Backprop" in op}
-
-    assert kinds(model.trainable_variables) == set()
-    model.get_layer("frozen_conv").trainable = True
-    assert "DepthwiseConv2dNativeBackpropInput" in kinds(model.trainable_variables)
-
-
 # --- random numbers ---
 
 
@@ -265,20 +195,6 @@ def test_a_layer_called_inside_a_loop_is_rejected():
     )
     with pytest.raises(ValueError, match="'dense.*inside a loop"):
         step()
-
-
-def test_a_sequential_model_that_builds_itself_anew_is_followed():
-    """After batches of two sizes Keras builds a Sequential model once more, in a call."""
-    model = keras.Sequential([keras.layers.Dense(3, "tanh"), keras.layers.Dense(2)])
-    model(tf.ones([1, 4]))
-    rows = (tf.random.normal([5, 4]), tf.zeros([5, 2]), tf.ones(5), tf.ones(5))
-    loss_fn = loss_function(model)
-    step = tf.function(
-        lambda: book_keeping(model, loss_fn, rows, model.trainable_variables, 0.1).gradients,
-        autograph=False,
-    )
-    expected = looped_sum(loss_fn, rows, model.trainable_variables, 0.1)
-    assert relative_error([g.numpy() for g in step()], expected) < 1e-5
 
 
 def test_a_small_convolution_called_twice_is_clipped_by_both():

@@ -7,7 +7,6 @@ from tests.each import each
 from tfdpnorm.gradients import Clipping
 from tfdpnorm.gradients.engines import registry
 from tfdpnorm.gradients.engines.registry import engine_named
-from tfdpnorm.training.engine_choice import default_engine
 
 PLAIN = dict(rows_mix=False, public_rows_per_example=False, clipping=Clipping(2.0))
 MIXING, PUBLIC_ROWS = {"rows_mix": True}, {"public_rows_per_example": True}
@@ -33,14 +32,6 @@ def test_each_rejects_exactly_what_it_cannot_do(name):
             engine.check(**{**PLAIN, **asked})
 
 
-@each("asked, name", [({}, "book_keeping"), (MIXING, "per_example"), (PUBLIC_ROWS, "per_example")])
-def test_the_default_can_do_what_is_asked(asked, name):
-    asked = {"rows_mix": False, "public_rows_per_example": False, **asked}
-    engine = default_engine(**asked)
-    assert engine.name == name
-    engine.check(**asked, clipping=Clipping(1.0))
-
-
 def test_without_tensorflow_privacy_its_engines_are_rejected(monkeypatch):
     monkeypatch.setattr(registry, "_has_tensorflow_privacy", lambda: False)
     for name in ("tfp_model", "tfp_vectorized"):
@@ -51,12 +42,6 @@ def test_without_tensorflow_privacy_its_engines_are_rejected(monkeypatch):
         "book_keeping",
         "per_example",
     ]
-
-
-@each("name", ["fast", "", None, 1, ["per_example"]])
-def test_an_unknown_name_is_rejected(name):
-    with pytest.raises(ValueError, match="Expected engine to be one of 'book_keeping'"):
-        engine_named(name)
 
 
 def test_an_optimizer_that_no_engine_takes_is_rejected_early():

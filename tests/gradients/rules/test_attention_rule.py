@@ -1,6 +1,5 @@
 """Attention layers: multi-head ones by their projections, others by their operations."""
 
-import tensorflow as tf
 from tensorflow import keras
 
 from tests.gradients.invariants import (
@@ -9,10 +8,7 @@ from tests.gradients.invariants import (
     head,
 )
 from tests.gradients.looped_reference import assert_equals_the_loop, assert_graph_equals_the_loop
-from tfdpnorm.gradients.rules import rule_for
-from tfdpnorm.gradients.taps import Taps
 from tfdpnorm.keras_compat.devices_and_precision import made_under
-from tfdpnorm.keras_compat.models import weight_owners
 
 layers = keras.layers
 
@@ -65,19 +61,6 @@ def others(**options):
 def test_equals_the_loop():
     assert_equals_the_loop(multi_head(), counts=(1, 3))
     assert_graph_equals_the_loop(others())
-
-
-def test_multi_head_attention_is_tapped_at_its_four_projections():
-    inputs = keras.Input((4, 3))
-    model = keras.Model(inputs, head(layers.MultiHeadAttention(2, 2)(inputs, inputs)))
-    owners = [layer for layer in weight_owners(model) if isinstance(layer, layers.EinsumDense)]
-    assert {x.name for x in owners} == {"query", "key", "value", "attention_output"}
-    assert all(rule_for(layer) is not None for layer in owners)
-    with tf.GradientTape() as tape:
-        with Taps(model, model.trainable_variables).attached(tape) as taps:
-            model(tf.ones([2, 4, 3]))
-    tapped = [tap.layer.name for tap in taps.calls if tap.layer in owners]
-    assert tapped == ["query", "key", "value", "attention_output"]
 
 
 def test_dropout_has_one_mask_for_the_norm_and_the_sum():

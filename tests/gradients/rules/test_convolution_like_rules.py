@@ -12,7 +12,6 @@ from tests.gradients.invariants import (
     assert_clipped_to_the_norm,
     assert_graph_equals_eager,
     assert_nonfinite_row_counts_as_zero,
-    head,
     side_by_side,
 )
 from tests.gradients.looped_reference import assert_equals_the_loop, double_precision
@@ -124,21 +123,10 @@ def one_of_each():
     ]
 
 
-def test_two_calls_of_a_layer_add_up_before_the_norm():
-    keras.utils.set_random_seed(3)
-    inputs = keras.Input((4, 4, 4))
-    twice = [layer(layers.Dense(4)(layer(inputs))) for layer in one_of_each()]
-    assert_equals_the_loop(keras.Model(inputs, head(layers.Concatenate()(twice))), counts=(3,))
-
-
 @each("value", [np.inf, np.nan])
 def test_a_row_that_is_not_finite_counts_as_zero(value):
     for layer in one_of_each():
         assert_nonfinite_row_counts_as_zero(side_by_side(((5, 5, 4), layer)), value)
-
-
-def test_in_a_graph_with_an_unknown_number_of_rows():
-    assert_graph_equals_eager(side_by_side(*(((6, 6, 4), layer) for layer in one_of_each())))
 
 
 def test_images_of_unknown_sizes():

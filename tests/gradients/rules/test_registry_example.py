@@ -6,7 +6,7 @@ import textwrap
 from tensorflow import keras
 
 from tests.gradients.looped_reference import assert_equals_the_loop
-from tfdpnorm.gradients import Rule, register_rule
+from tfdpnorm.gradients import register_rule
 from tfdpnorm.gradients.rules import rule_for
 
 
@@ -33,21 +33,3 @@ def test_the_example_works_as_it_is_written():
     model = keras.Model(inputs, keras.layers.Dense(2)(keras.layers.Flatten()(x)))
     assert type(rule_for(layer)) is names["AffineRule"]
     assert_equals_the_loop(model)
-
-
-def test_the_rule_registered_last_is_taken():
-    class Scaled(keras.layers.Layer):
-        pass
-
-    @register_rule(Scaled)
-    class First(Rule):
-        pass
-
-    @register_rule(Scaled)
-    class Second(Rule):
-        def applies(self, layer):
-            return layer.name == "second"
-
-    assert type(rule_for(Scaled(name="first"))) is First
-    assert type(rule_for(Scaled(name="second"))) is Second
-    assert rule_for(keras.layers.Flatten()) is None
