@@ -2,19 +2,17 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from tensorflow import keras
 
 from tests.each import each
 from tests.private_of import private_of
 from tfdpnorm.audit.canaries import (
     CANARY_KINDS,
-    Canaries,
     CanaryScores,
     audit_canaries,
     make_canaries,
 )
-from tfdpnorm.data import Lot, poisson_batches
+from tfdpnorm.data import poisson_batches
 from tfdpnorm.layers import PublicBatchNormalization
 from tfdpnorm.noise.gaussian import GaussianNoise
 from tfdpnorm.privacy import PrivacyBudget
@@ -90,25 +88,6 @@ def test_a_training_with_a_hundredth_of_the_noise_is_caught(rows, monkeypatch):
     assert scores[planted.included].mean() > scores[~planted.included].mean() + 0.1
 
 
-def test_a_weight_of_zero_is_as_good_as_absent(rows):
-    x, y = rows
-    private = compiled()
-
-    def total(count, weights):
-        lot = Lot(
-            tf.constant(x[None, :count]),
-            tf.constant(y[None, :count]),
-            tf.constant(weights[None]),
-            tf.ones([1, count]),
-        )
-        return private.clipped_sum(lot)
-
-    weights = np.ones(20, np.float32)
-    weights[12:] = 0
-    for kept, without in zip(total(20, weights), total(12, weights[:12]), strict=True):
-        np.testing.assert_allclose(kept, without, atol=1e-6)
-
-
 @each("kind", CANARY_KINDS)
 def test_canaries_have_the_shapes_and_labels_of_their_kind(rows, kind):
     x, y = rows
@@ -130,35 +109,12 @@ def test_coins_are_secret_unless_a_seed_is_given(rows):
     assert np.array_equal(*coins)
 
 
-def test_joined_rows(rows):
-    x, y = rows
-    planted = Canaries(x[:3], y[:3], np.array([True, False, True]))
-    joined_x, joined_y, weights = planted.join(x[3:8], y[3:8])
-    assert len(joined_x) == len(joined_y) == 8
-    assert weights.tolist() == [1, 1, 1, 1, 1, 1, 0, 1] and weights.dtype == np.float32
-
-
 def test_guesses_are_counted():
     scores = np.array([5.0, -1.0, 3.0, 0.5, -2.0, 0.1])
     included = np.array([True, False, False, True, False, True])
     found = audit_canaries(scores, included, guesses=4, claimed_epsilon=1.0, delta=1e-5)
     assert (found.canaries, found.guesses, found.correct) == (6, 4, 3)
     assert audit_canaries(scores, included, guesses=2, claimed_epsilon=1.0, delta=1e-5).correct == 2
-
-
-def test_scores_that_know_nothing_refute_nothing():
-    rng = np.random.default_rng(5)
-    bounds = [
-        audit_canaries(
-            rng.normal(size=100),
-            rng.integers(2, size=100),
-            guesses=50,
-            claimed_epsilon=0.01,
-            delta=1e-5,
-        ).audited_epsilon
-        for _ in range(200)
-    ]
-    assert np.mean(np.array(bounds) > 0) <= 0.06
 
 
 def test_settings_that_cannot_be_audited_are_rejected(rows):

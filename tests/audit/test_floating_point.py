@@ -14,7 +14,7 @@ from tests.each import each
 from tfdpnorm.gradients.contributions.row_sums import sums_on_cpu
 from tfdpnorm.gradients.contributions.sums_on_gpu import sums_on_gpu
 from tfdpnorm.noise.gaussian import GaussianNoise
-from tfdpnorm.noise.grid import float32_normals, grid_width, noised_on_grid
+from tfdpnorm.noise.grid import float32_normals, grid_width
 
 COUNT = 4096
 STDDEV = 40.0  # for C = 1: a total variation of 0.01, and 50.5 % of guesses right at best
@@ -159,21 +159,6 @@ def test_an_attack_notices_noise_that_is_rounded_by_itself(default_release):
     assert right_guesses(rounded_noise, rests_on_the_grid, 5, np.float64) == 5
 
 
-def test_an_attack_notices_words_that_are_used_up():
-    """Far out, 32 bits of a radius leave cells that nothing reaches: the further bits fill them."""
-    pairs = 20_000
-    words = tf.constant(np.random.default_rng(0).integers(-(2**31), 2**31, pairs), tf.int32)
-    words = tf.stack([tf.zeros_like(words), words])
-    radii = {}
-    for name, bits in (("none", lambda a: tf.zeros([6, a], tf.int32)), ("drawn", random_bits)):
-        found = noised_on_grid(
-            tf.zeros(2 * pairs), 1.0, words, lambda index, bits=bits: bits(index.shape[0])
-        )
-        radii[name] = np.hypot(found[:pairs], found[pairs:])
-    assert np.ptp(radii["none"]) < 0.1 < 0.5 < np.ptp(radii["drawn"])
-    assert radii["drawn"].min() > 6.5
-
-
 SIDE = 64  # of a Dense layer's kernel
 
 
@@ -251,7 +236,3 @@ def test_sums_on_a_gpu_are_within_half_the_bound_of_exact_ones(rows, hostile, fo
         found = sums.products(a, tf.repeat(b, SIDE, axis=2))
     found = tf.cast(found, tf.float32).numpy().astype(np.float64)
     assert np.linalg.norm(found - exact) <= paid_for / 2
-
-
-def random_bits(count):
-    return tf.constant(np.random.default_rng(1).integers(-(2**31), 2**31, (6, count)), tf.int32)

@@ -80,13 +80,6 @@ def test_one_coin_is_guessed_as_well_as_the_best_test_does(curve):
     assert not one_run.curve_allows(curve, 1, 1, 1, probability=best + 1e-6)
 
 
-def test_guessing_two_coins_is_as_good_as_publishing_one():
-    """With probability delta each coin is public, else the guess is a toss: 1/2 + delta in all."""
-    curve = ApproximateFamily(0.1).curve(0.0)
-    assert one_run.curve_allows(curve, 2, 1, 1, probability=0.6 - 1e-9)
-    assert not one_run.curve_allows(curve, 2, 1, 1, probability=0.6 + 1e-9)
-
-
 def test_shared_luck_is_allowed_for():
     """All coins or nothing: the mechanism tells all coins at once with probability delta.
 
@@ -108,18 +101,6 @@ def test_more_correct_guesses_never_lower_a_bound():
     ):
         bounds = [bound(v) for v in (0, 20, 28, 34, 40)]
         assert bounds == sorted(bounds) and bounds[1] == 0.0 < bounds[-1]
-
-
-@each("mu", [1e-6, 3.0])
-def test_the_best_accuracy_is_that_of_the_middle_threshold(mu):
-    assert one_run.best_accuracy(Gaussian(mu)) == pytest.approx(stats.norm.cdf(mu / 2))
-
-
-def test_curves_without_an_end_have_an_accuracy():
-    assert one_run.best_accuracy(Gaussian(100.0)) == pytest.approx(1.0)
-    perfect = one_run.independent_epsilon_lower_bound(ApproximateFamily(0.0), 100, 100)
-    success = 0.05 ** (1 / 100)
-    assert perfect == pytest.approx(np.log(success / (1 - success)), rel=0.011)
 
 
 @each("counts, part", [((10, 11, 5), "guesses"), ((10, 5, 6), "correct"), ((10, 5, -1), "correct")])

@@ -9,7 +9,7 @@ from tensorflow import keras
 
 from tests.each import each
 from tests.private_of import private_of
-from tfdpnorm.audit.neighbours import Frame, Row, frames, unusual_rows
+from tfdpnorm.audit.neighbours import frames, unusual_rows
 from tfdpnorm.audit.sensitivity import ClippedSums, measure_sensitivity
 from tfdpnorm.layers import PublicBatchNormalization
 
@@ -70,25 +70,6 @@ def test_every_way_of_clipping_keeps_the_bound(settings, data):
     assert found.holds and 0.9 < found.add_or_remove_one
 
 
-def test_public_statistics_keep_the_bound(data):
-    private = compiled(dense_model("public"), public_batch=public_rows())
-    found = measure_sensitivity(private, *data, ascent_steps=2)
-    assert found.holds and found.tolerance < 1e-5
-    assert 0.99 < found.add_or_remove_one <= 1 + found.tolerance
-    assert 1.2 < found.replace <= 2 + found.tolerance
-
-
-def test_a_person_keeps_the_bound_with_all_rows(data):
-    """Twelve persons of 20 rows each."""
-    rng = np.random.default_rng(3)
-    x = np.repeat(data[0][:, np.newaxis], 20, axis=1)
-    x += rng.normal(size=x.shape).astype(np.float32)
-    y = np.repeat(data[1][:, np.newaxis], 20, axis=1)
-    private = compiled(dense_model(), most_per_person=20)
-    found = measure_sensitivity(private, x, y, ascent_steps=2)
-    assert found.holds and 0.9 < found.add_or_remove_one
-
-
 def test_the_lots_own_statistics_break_it(data):
     private = compiled(dense_model("lot"), public_batch=public_rows())
     found = measure_sensitivity(private, *data)
@@ -117,14 +98,6 @@ def test_random_numbers_that_cannot_be_repeated_are_rejected(data):
     sums = ClippedSums(compiled(dense_model(), augmentation=views, validate=False))
     with pytest.raises(ValueError, match="cannot be repeated"):
         sums(frames(*data)[0].lot())
-
-
-def test_measuring_sensitivity_trains_nothing(data):
-    private = compiled(dense_model())
-    before = [w.copy() for w in private.model.get_weights()]
-    measure_sensitivity(private, *data, ascent_steps=1)
-    assert all(map(np.array_equal, before, private.model.get_weights()))
-    assert private.ledger.updates == 0 and int(private.update_count) == 0
 
 
 def test_word_ids_and_structures(data):
@@ -156,7 +129,7 @@ def test_targets_far_out(data):
 # --- what a broken engine would look like ---
 
 
-def broken(contribution, clip=CLIP, **plan):
+def broken(contribution):
     """A stand-in for a private model whose sum is that of `contribution(x, y, place)`, [5]."""
 
     def clipped_sum(lot):
@@ -166,7 +139,7 @@ def broken(contribution, clip=CLIP, **plan):
 
     return types.SimpleNamespace(
         model=types.SimpleNamespace(trainable_variables=[]),
-        plan=types.SimpleNamespace(l2_norm_clip=clip, drawn_per_person=None, **plan),
+        plan=types.SimpleNamespace(l2_norm_clip=CLIP, drawn_per_person=None),
         physical_batch_size=None,
         clipped_sum=clipped_sum,
     )
@@ -222,11 +195,6 @@ def test_planted_faults_are_found(fault, data):
     assert not found.holds and case in found.add_or_remove_one_case, found[:4]
 
 
-def test_a_sound_stand_in_passes(data):
-    found = measure_sensitivity(broken(lambda x, y, m: unit(x)), *data, ascent_steps=3)
-    assert found.holds and found.replace == pytest.approx(2, abs=1e-5)
-
-
 def test_ascent_finds_what_no_example_shows(data):
     """The bound is broken around one point, within the data's range and far from its rows."""
     point = 0.8 * data[0].min() * np.array([1, -1, 1, -1, 1], np.float32)
@@ -255,29 +223,3 @@ def test_a_sum_that_is_not_finite_is_a_change_without_bound(value, data):
 
 
 # --- lots ---
-
-
-@each("rows_per_batch, shape", [(None, (1, 12)), (5, (3, 5)), (99, (1, 12))])
-def test_the_layout_of_a_lot(rows_per_batch, shape, data):
-    x, y = data
-    frame = Frame("", x, y, 7)
-    row = Row("", np.full(FEATURES, 9, np.float32), 2)
-    present, absent = frame.lot(row, rows_per_batch), frame.lot(None, rows_per_batch)
-    for lot in (present, absent):
-        assert lot.mask.shape == shape and lot.x.shape == (*shape, FEATURES)
-    flat = lambda t: t.numpy().reshape(-1, *t.shape[2:])  # noqa: E731
-    assert flat(present.mask).sum() == ROWS == flat(absent.mask).sum() + 1
-    assert (flat(present.x)[7] == 9).all() and (flat(absent.x)[7] == 0).all()
-    assert flat(present.y)[7] == 2 and flat(absent.mask)[7] == 0
-    others = [i for i in range(ROWS) if i != 7]
-    for lot in (present, absent):
-        np.testing.assert_array_equal(flat(lot.x)[others], x[others])
-        np.testing.assert_array_equal(flat(lot.y)[others], y[others])
-        np.testing.assert_array_equal(lot.sample_weight, lot.mask)
-        assert (flat(lot.x)[ROWS:] == 0).all() and (flat(lot.mask)[ROWS:] == 0).all()
-
-
-def test_every_label_is_tried(data):
-    names = [row.name for row in unusual_rows(*data, np.random.default_rng(0))]
-    assert {f"typical, label {label}" for label in range(CLASSES)} <= set(names)
-    assert len(names) == len(set(names))
