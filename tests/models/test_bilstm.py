@@ -4,12 +4,9 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
-from tests.each import each
 from tfdpnorm import models
 
 SMALL = {"input_shape": (6,), "vocabulary_size": 9, "embedding_dim": 8, "units": 3}
-# By hand: word vectors; two directions of four gates; logits of four classes.
-EMBEDDING, LSTM, LOGITS = 9 * 8, 2 * 4 * 3 * (8 + 3 + 1), 6 * 4 + 4
 # Channels that are normalised, and moments kept of each.
 
 
@@ -31,24 +28,6 @@ def test_layer_norm_of_the_embedding_is_over_each_word():
         axis % 3 for axis in layer.axis
     ] == [2]
     assert layer.input is model.get_layer("embedding").output
-
-
-@each(
-    "norm,placement,normalize_embedding,channels",
-    [("layer", "mod", False, []), ("public_batch", "hidden", True, [6, 8])],
-)
-def test_sizes(norm, placement, normalize_embedding, channels):
-    model = models.build(
-        "bilstm",
-        norm,
-        num_classes=4,
-        norm_placement=placement,
-        normalize_embedding=normalize_embedding,
-        **SMALL,
-    )
-    assert count(model.trainable_weights) == EMBEDDING + LSTM + LOGITS + 2 * sum(channels)
-    moments = 2 * sum(channels) + len(channels)
-    assert count(model.non_trainable_weights) == moments
 
 
 def test_padding_changes_nothing():

@@ -36,14 +36,6 @@ def test_values_and_derivatives(dtype, tolerance):
         )
 
 
-def test_numbers_that_are_not_finite_are_not_hidden():
-    x = tf.constant([np.nan, np.inf, 1.0])
-    y, first, _ = with_derivatives(mish, x)
-    assert np.isnan(y[0]) and np.isnan(first[0])
-    assert np.isinf(y[1])
-    assert np.isfinite(y[2]) and np.isfinite(first[2])
-
-
 def test_it_is_not_fused_with_what_is_before_it():
     """Behind a convolution without bias and a batch normalisation, in inference."""
     layers = keras.layers

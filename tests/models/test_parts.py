@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from tensorflow import keras
 
 from tests.each import each
@@ -57,35 +56,6 @@ def test_the_whole_is_its_parts(name, norm, placement):
     assert set(lower) | set(upper) == set(layers_with_weights(whole))
 
 
-def test_features_are_float32_and_lose_nothing(set_policy):
-    set_policy("mixed_bfloat16")
-    options, shape, units = FAMILIES["small_cnn"]
-    keras.utils.set_random_seed(0)
-    features = models.build("small_cnn", "layer", part="features", **options)
-    x = np.random.default_rng(1).normal(size=(3, *shape)).astype("float32")
-    values = features(x)
-    assert values.dtype == tf.float32 and values.shape == (3, units)
-    np.testing.assert_array_equal(tf.cast(tf.cast(values, tf.bfloat16), tf.float32), values)
-    head = models.build("small_cnn", "layer", part="head", input_shape=(units,))
-    assert head(values).dtype == tf.float32
-
-
-@each(("name", "units"), [("tf_tutorial", 2304), ("vgg", 256)])
-def test_the_features_of_full_size(name, units):
-    features = models.build(name, "none", part="features")
-    assert features.output_shape == (None, units)
-    assert models.build(name, "none", part="head", input_shape=[units]).output_shape == (None, 10)
-
-
-def test_features_do_not_depend_on_classes_or_placement():
-    def shapes(num_classes, placement):
-        options = dict(part="features", norm_placement=placement, **FAMILIES["small_cnn"][0])
-        model = models.build("small_cnn", "layer", num_classes, **options)
-        return [(weight.name, tuple(weight.shape)) for weight in model.weights]
-
-    assert shapes(10, "hidden") == shapes(3, "all") == shapes(1, "mod") != []
-
-
 @each(
     ("options", "message"),
     [
@@ -115,14 +85,3 @@ class TestCrop:
         edges = x.copy()
         edges[:, :4] = edges[:, 28:] = edges[:, :, :2] = edges[:, :, 26:] = np.nan
         np.testing.assert_array_equal(large(edges), large(x))
-
-    @each(
-        ("shape", "units"),
-        [((200, 24, 1), 2304), ((30, 8, 1), 6 * 2 * 64), ((8, 11, 1), 256)],
-    )
-    def test_sizes(self, shape, units):
-        model = models.build("tf_tutorial", part="features", input_shape=shape)
-        assert model.output_shape == (None, units)
-        cropped = [layer for layer in model.layers if layer.name == "crop"]
-        assert len(cropped) == (max(shape) > 24)
-        assert model(np.zeros((1, *shape), "float32")).shape == (1, units)

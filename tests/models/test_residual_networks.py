@@ -173,13 +173,6 @@ def test_a_bottleneck_by_hand():
     assert sizes == [(16, 16, 16), (8, 8, 32), (4, 4, 64), (2, 2, 128)]
 
 
-def test_2x2_images_are_not_pooled():
-    model = models.build("resnet9", input_shape=(16, 23, 1))
-    last = [layer.name for layer in model.layers][-4:]
-    assert last == ["residual2_add", "flatten", "logits", "predictions"]
-    assert model.get_layer("residual2_add").output.shape[1:] == (2, 2, 256)
-
-
 @each("size", [(17, 24), (31, 40)])
 def test_the_last_pooling_takes_the_maxima_of_overlapping_halves(size):
     model = models.build("resnet9", norm="none", input_shape=(*size, 1))

@@ -25,16 +25,6 @@ def test_the_network_sees_standardised_images():
     np.testing.assert_allclose(standardised.predict(images(), verbose=0), expected, atol=1e-5)
 
 
-def test_only_the_features_are_standardised():
-    options = dict(standardized_by="imagenet", num_classes=3)
-    features = models.build("tf_tutorial", part="features", input_shape=(16, 16, 3), **options)
-    head = models.build(
-        "tf_tutorial", part="head", input_shape=features.output_shape[1:], **options
-    )
-    assert "standardized" in [layer.name for layer in features.layers]
-    assert "standardized" not in [layer.name for layer in head.layers]
-
-
 def test_it_trains_privately_and_survives_saving(tmp_path):
     network = models.build("resnet9", "public_batch", standardized_by="cifar100", **SMALL)
     plan = tfdpnorm.make_plan(
