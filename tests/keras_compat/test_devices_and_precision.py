@@ -2,12 +2,9 @@
 
 import numpy as np
 import tensorflow as tf
-from tensorflow import keras
 
 from tests.each import each
 from tfdpnorm.keras_compat import devices_and_precision
-from tfdpnorm.keras_compat.models import computes_in_half
-from tfdpnorm.keras_compat.variables import KERAS_3
 
 X = np.linspace(-3, 3, 12).reshape(3, 4).astype(np.float32)
 
@@ -79,41 +76,6 @@ def test_processors_that_compute_bfloat16_in_other_numbers(tmp_path, monkeypatch
         assert devices_and_precision.emulates_bfloat16() == emulates
         patch.setattr(devices_and_precision, "has_gpu", lambda: True)
         assert not devices_and_precision.emulates_bfloat16()
-
-
-def sequential(*layers):
-    return keras.Sequential([keras.Input((4,)), *layers, keras.layers.Dense(2)])
-
-
-@each("policy", ["float32", "mixed_float16", "mixed_bfloat16", "float64"])
-def test_half_precision_is_recognised(policy):
-    keras.mixed_precision.set_global_policy(policy)
-    model = sequential()
-    assert computes_in_half(model) == (policy == "mixed_float16")
-    kernel = model.layers[-1].kernel
-    # Keras 3 casts to the same dtype, too.
-    expected = KERAS_3 or policy.startswith("mixed")
-    assert devices_and_precision.is_cast_by_keras(kernel) == expected
-    stored = devices_and_precision.as_stored(kernel)
-    assert stored.dtype == ("float64" if policy == "float64" else "float32")
-    layer = keras.layers.Layer()
-    kept = layer.add_weight(
-        name="kept", shape=(2,), **devices_and_precision.no_autocast(layer.add_weight)
-    )
-    assert not devices_and_precision.is_cast_by_keras(kept)
-
-
-def test_tensor_float_32_is_switched_off_once(monkeypatch):
-    assert not devices_and_precision.switch_off_tensor_float_32() or devices_and_precision.has_gpu()
-    switched = {"on": True}
-    config = tf.config.experimental
-    monkeypatch.setattr(devices_and_precision, "has_gpu", lambda: True)
-    monkeypatch.setattr(config, "tensor_float_32_execution_enabled", lambda: switched["on"])
-    monkeypatch.setattr(
-        config, "enable_tensor_float_32_execution", lambda on: switched.update(on=on)
-    )
-    assert devices_and_precision.switch_off_tensor_float_32() and not switched["on"]
-    assert not devices_and_precision.switch_off_tensor_float_32()
 
 
 @each(

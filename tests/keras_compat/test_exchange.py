@@ -1,7 +1,5 @@
 """Attributes, methods and layers exchanged for others, and copies of models."""
 
-import inspect
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -11,10 +9,7 @@ from tests.each import each
 from tfdpnorm.keras_compat.devices_and_precision import made_under
 from tfdpnorm.keras_compat.exchange import (
     cloned,
-    copy_state,
     exchanged,
-    exchanged_method,
-    fresh_copy,
     models_within,
     without_mixed_precision,
 )
@@ -54,46 +49,6 @@ def test_attributes_are_exchanged_and_put_back(fails):
     assert layer.activation is activation and layer.bias is own and layer.units == units
     assert not hasattr(layer, "owner")
     assert [id(w) for w in layer.weights] == [id(layer.kernel), id(own)]
-
-
-@each("kind", ["functional", "subclassed"])
-def test_a_method_is_exchanged_wherever_a_model_calls_it(kind):
-    layer = keras.layers.Dense(3)
-    inputs = keras.Input((3,))
-    if kind == "functional":
-        model = keras.Model(inputs, layer(inputs))
-    else:
-
-        class Model(keras.Model):
-            def call(self, x):
-                return layer(x)
-
-        model = Model()
-        model(ONES)
-    call, calls = layer.call, []
-
-    def counted(*args, **kwargs):
-        calls.append(1)
-        return call(*args, **kwargs)
-
-    with exchanged_method(layer, "call", counted):
-        assert inspect.signature(layer.call) == inspect.signature(call)
-        model(ONES)
-    model(ONES)
-    assert len(calls) == 1
-    assert "call" not in vars(layer) and layer.call.__func__ is keras.layers.Dense.call
-
-
-def test_a_method_of_the_instance_comes_back():
-    layer = built_dense()
-
-    def own(inputs):
-        return inputs
-
-    layer.call = own
-    with exchanged_method(layer, "call", lambda inputs: inputs + 1):
-        assert layer.call(1) == 2
-    assert layer.call(1) == 1 and vars(layer)["call"] is own
 
 
 X = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
@@ -151,28 +106,6 @@ def as_list(outputs):
     return outputs if isinstance(outputs, list) else [outputs]
 
 
-def test_layers_are_exchanged_in_nested_models_too():
-    model = randomized(functional())
-    seen = []
-
-    def wider(layer):
-        seen.append(layer.name)
-        if isinstance(layer, keras.layers.Dense):
-            return keras.layers.Dense(layer.units, activation="tanh", name=layer.name)
-        return None
-
-    copy, exchanged = cloned(model, wider)
-    assert {layer.name for layer, _ in exchanged} == {"shared", "inner", "frozen"}
-    assert not {"first", "nested", "whole"} & set(seen)  # no input layers, no models
-    assert copy.get_layer("nested").get_layer("inner").activation is keras.activations.tanh
-    for layer, other in exchanged:
-        other.set_weights(layer.get_weights())
-        assert other.activation is keras.activations.tanh
-    np.testing.assert_array_equal(
-        copy.get_layer("norm").moving_mean, model.get_layer("norm").moving_mean
-    )
-
-
 def test_frozen_parts_stay_frozen():
     inputs = keras.Input((3, 4))
     recurrent = keras.layers.Bidirectional(keras.layers.SimpleRNN(4), name="recurrent")
@@ -186,19 +119,6 @@ def test_frozen_parts_stay_frozen():
     model.trainable = False
     copy, _ = cloned(model, nothing)
     assert not copy.trainable and not copy.trainable_weights
-
-
-def test_a_layer_in_anothers_place_keeps_its_own_switch():
-    def frozen_copy(layer):
-        other = fresh_copy(layer)
-        other.trainable = False
-        return other
-
-    copy, exchanged = cloned(sequential(), frozen_copy)
-    assert copy.trainable and not copy.trainable_weights
-    for layer, other in exchanged:
-        copy_state(layer, other)
-    assert len(copy.trainable_weights) == 4
 
 
 def test_models_within():

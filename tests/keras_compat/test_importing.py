@@ -6,13 +6,11 @@ import importlib.util
 import itertools
 import os
 import runpy
-import subprocess
 import sys
 import types
 import warnings
 from pathlib import Path
 
-import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow import keras
@@ -20,7 +18,6 @@ from tensorflow import keras
 from tests import programs
 from tests.each import each
 from tfdpnorm.keras_compat import importing, variables
-from tfdpnorm.models.mish import mish
 
 second_stack = pytest.mark.skipif(
     int(importlib.metadata.version("keras").split(".")[0]) < 3, reason="Keras 3 is not installed"
@@ -94,44 +91,6 @@ def test_other_backends_are_rejected(installed, monkeypatch):
 
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-LOAD = """
-import sys
-import tfdpnorm
-assert "tensorflow" not in sys.modules
-import numpy as np
-import tensorflow as tf
-from tensorflow import keras
-assert "tfdpnorm.layers" not in sys.modules
-for path in sys.argv[3:]:
-    model = keras.models.load_model(path)
-    np.testing.assert_allclose(model(np.load(sys.argv[1])), np.load(sys.argv[2]), rtol=1e-5)
-    model.save(path.replace("model.", "again."))
-    keras.models.load_model(path.replace("model.", "again."))
-"""
-
-
-def model_of_ours():
-    from tfdpnorm.layers import PublicBatchNormalization
-
-    norm = PublicBatchNormalization()
-    layers = [keras.Input((4,)), keras.layers.Dense(3, mish), norm, keras.layers.Dense(2)]
-    model = keras.Sequential(layers)
-    norm.store_moments(np.arange(3.0), np.ones(3), 5)
-    return model
-
-
-def test_a_saved_model_loads(tmp_path):
-    model, x = model_of_ours(), np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
-    paths = [str(tmp_path / "model.keras"), str(tmp_path / "model.h5")]
-    for path in paths:
-        model.save(path)
-    np.save(tmp_path / "x.npy", x)
-    np.save(tmp_path / "y.npy", model(x))
-    command = [sys.executable, "-c", LOAD, tmp_path / "x.npy", tmp_path / "y.npy", *paths]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 def test_all_that_is_registered_is_known_before():

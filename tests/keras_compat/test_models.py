@@ -45,16 +45,6 @@ def test_all_modules_are_found_once():
     assert len(found) >= 11
 
 
-def test_keys_need_no_order():
-    holder, inner = tf.Module(), tf.Module()
-    holder.held = {"a": 1, 2: inner}
-    assert modules_inside(holder) == [inner]
-    recurrent = keras.Sequential([keras.layers.GRU(2, recurrent_dropout=0.5)])
-    for _ in range(2):
-        tf.function(lambda x: recurrent(x, training=True))(tf.ones([2, 3, 4]))
-    assert recurrent.layers[0].cell in modules_inside(recurrent)
-
-
 X = np.random.default_rng(0).normal(size=(3, 8, 8, 3)).astype(np.float32)
 
 
@@ -98,20 +88,6 @@ def test_the_cut_lies_as_late_as_one_tensor_allows(above, last_below):
     assert below.layers[-1].name == last_below
 
 
-def test_both_share_their_layers_with_the_model():
-    model = residual()
-    below, above = cut(model, "late")
-    assert below.get_layer("stem") is model.get_layer("stem")
-    assert above.get_layer("late") is model.get_layer("late")
-    assert not {id(w) for w in below.weights} & {id(w) for w in above.weights}
-    assert len(below.weights) + len(above.weights) == len(model.weights)
-
-
-def test_where_nothing_is_below_there_is_no_cut():
-    assert cut_in_two(residual(), lambda layer: layer.name == "stem") is None
-    assert cut_in_two(around(residual()), lambda layer: layer.name == "scaled") is None
-
-
 def layers_with_weights(model):
     return {layer.name for layer in models.weight_owners(model)}
 
@@ -137,44 +113,8 @@ def test_a_model_within_keeps_the_mode_it_is_called_in():
     np.testing.assert_allclose(above(below, training=True), model(X, training=True), rtol=1e-5)
 
 
-def test_a_layer_with_weights_stays_on_one_side():
-    inputs = keras.Input((8, 8, 3))
-    twice, relu = layers.Conv2D(3, 1, name="twice"), layers.ReLU(name="relu")
-    x = relu(twice(relu(twice(inputs))))
-    model = keras.Model(inputs, layers.Conv2D(2, 1, name="end")(x))
-    below, above = cut(model, "end")
-    assert len(below.weights) == 2 and len(above.weights) == 2
-    assert cut_in_two(model, lambda layer: layer.name == "twice") is None
-
-
-class Subclassed(keras.Model):
-    def __init__(self):
-        super().__init__()
-        self.head = keras.layers.Dense(2)
-
-    def call(self, x):
-        return self.head(x)
-
-
 def stack(*layers):
     return keras.Sequential([keras.Input((4,)), *layers, keras.layers.Dense(2)])
-
-
-def test_which_models_are_functional():
-    deferred = keras.Sequential([keras.layers.Dense(2)])
-    assert models.is_functional(stack()) and not models.is_functional(deferred)
-    assert models.is_made_of_layers(deferred)
-    deferred(X[:, 0, 0])
-    assert models.is_functional(deferred)
-    for other in (Subclassed(), keras.layers.Dense(2), 3):
-        assert not models.is_functional(other) and not models.is_made_of_layers(other)
-
-
-def test_inputs_keep_their_structure():
-    inputs = {"a": keras.Input((2,)), "b": keras.Input((3,))}
-    model = keras.Model(inputs, keras.layers.Concatenate()([inputs["a"], inputs["b"]]))
-    assert sorted(models.symbolic_inputs(model)) == ["a", "b"]
-    assert models.symbolic_inputs(Subclassed()) is None
 
 
 @pytest.mark.keras_3_only("variables are on the tape whenever they are switched on")

@@ -8,12 +8,8 @@ from tensorflow import keras
 from tests.each import each
 from tfdpnorm.keras_compat import training
 from tfdpnorm.keras_compat.training import (
-    is_of_tensorflow_privacy,
     make_optimizer_variables,
     optimizer_variables,
-    rate_variables,
-    scales_losses,
-    with_held_optimizers,
 )
 from tfdpnorm.keras_compat.variables import KERAS_3, raw
 
@@ -48,40 +44,6 @@ def test_they_are_those_that_keras_makes():
         found[-1].append(model.get_weights()[0].tolist())
         assert [v.name for v in optimizer_variables(optimizer)] == [v.name for v in variables]
     assert found[0] == found[1]
-
-
-@each("name", OPTIMIZERS)
-def test_the_learning_rate_is_a_variable_that_can_be_assigned(name):
-    optimizer = OPTIMIZERS[name]()
-    make_optimizer_variables(optimizer, build().trainable_variables)
-    before = [float(v) for v in rate_variables(optimizer)]
-    rate = float(optimizer.learning_rate)
-    assert rate in before
-    rate_variables(optimizer)[before.index(rate)].assign(0.25)
-    assert float(optimizer.learning_rate) == 0.25
-
-
-def test_a_schedule_leaves_no_rate_variable():
-    schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.5)
-    assert rate_variables(keras.optimizers.SGD(schedule)) == []
-
-
-@pytest.mark.keras_3_only("there is no MultiOptimizer")
-def test_rates_and_steps_are_those_of_held_optimizers_too():
-    held = [keras.optimizers.SGD(0.1), keras.optimizers.Adam(0.01)]
-    both = keras.optimizers.OptimizerMap(held[0], {".*kernel": held[1]})
-    optimizer = keras.optimizers.MultiOptimizer(both)
-    assert [id(x) for x in with_held_optimizers(optimizer)[:1]] == [id(optimizer)]
-    assert {id(x) for x in with_held_optimizers(optimizer)[1:]} == set(map(id, held))
-    rates = sorted(float(v) for v in rate_variables(optimizer))
-    np.testing.assert_allclose(rates, [0.0, 0.01, 0.1], rtol=1e-6)
-
-
-def test_optimizers_that_are_not_plain_are_known():
-    of_keras = keras.optimizers if KERAS_3 else keras.mixed_precision
-    scaled = of_keras.LossScaleOptimizer(keras.optimizers.SGD())
-    assert scales_losses(scaled) and not scales_losses(keras.optimizers.SGD())
-    assert not is_of_tensorflow_privacy(keras.optimizers.SGD())
 
 
 class Counted(training.BeginsWithinEpoch):
@@ -140,20 +102,3 @@ def test_steps_per_execution(asked):
         with pytest.raises(RuntimeError), training.exchanged_steps_per_execution(model, count):
             raise RuntimeError("halfway")
         assert training.steps_per_execution(model) == (asked or 1)
-
-
-def test_metrics_make_their_variables_once():
-    model = build()
-    model.compile("sgd", "mse", weighted_metrics=["accuracy"])
-    targets = tf.TensorSpec([None, 3])
-    for _ in range(2):
-        training.make_metric_variables(model, model.outputs[0], targets)
-        assert metrics_of(model).built
-    several = keras.Model(model.inputs, [model.outputs[0], model.outputs[0]])
-    several.compile("sgd", "mse", weighted_metrics=["accuracy", "accuracy"])
-    training.make_metric_variables(several, several.outputs, [targets, targets])
-    assert metrics_of(several).built == KERAS_3
-
-
-def metrics_of(model):
-    return model._compile_metrics if KERAS_3 else model.compiled_metrics
