@@ -146,12 +146,6 @@ def test_weights_of_rows_and_of_steps_are_kept():
             assert (several[0] != several[1]).any()
 
 
-def test_texts_and_numbers_identify_persons_by_value():
-    assert Persons(np.array(["1", "01", "1"], object), 1).count == 2
-    assert Persons(np.array([b"a", b"b", b"a"]), 1).count == 2
-    assert Persons(np.array([2**63, 2**63 + 1], np.uint64), 1).count == 2
-
-
 WORDS = (
     ["", "  ", "nan", "None", "none", "null", "NaN", "NULL", "NA", "N/A", "n/a", "n.a.", "<NA>"]
     + ["#N/A", "#NA", "#N/A N/A", "-nan", "-1.#IND", "1.#QNAN", "\\N", "NaT", "(null)", "unknown"]
@@ -167,16 +161,6 @@ def test_missing_ids_are_rejected(missing):
     for person in (np.array(ids), np.array(ids, object), np.array([i.encode() for i in ids])):
         with pytest.raises(ValueError, match="got 2 rows whose id is missing"):
             Persons(person, 1)
-
-
-def test_ids_that_only_look_missing_are_taken():
-    assert Persons(np.array([-2, 0, 0, 9, 99, 999, -98]), 1).count == 6
-    assert Persons(np.array([255, 0], np.uint8), 1).count == 2
-    assert Persons(np.array([2**64 - 2, 2**63], np.uint64), 1).count == 2
-    texts = ["-2", "0", "Nancy", "nonesuch", "Nana", "n", "9", "99", "unknown 7", "Ö", "李"]
-    texts += ["\udcff"]  # of a name of a file that is not in UTF-8
-    assert Persons(np.array(texts), 1).count == len(texts)
-    assert Persons(np.array([b"\xff", b"a"]), 1).count == 2
 
 
 def test_numbers_that_missing_ids_become_are_rejected():

@@ -2,7 +2,6 @@
 
 import collections
 import os
-import threading
 import time
 
 import h5py
@@ -18,7 +17,6 @@ from tfdpnorm.data import (
     poisson_batches,
     save_examples,
 )
-from tfdpnorm.data.sources import is_source, is_unread
 from tfdpnorm.privacy.slots import Slots
 
 N = 300
@@ -131,37 +129,6 @@ def test_lots_of_files_are_those_of_arrays(kind, tmp_path):
     assert_same(lots(none), lots(poisson_batches(X, expected_batch_size=1e-12)))
 
 
-def test_only_drawn_examples_are_read_each_once_in_one_thread():
-    class Watched(Source):
-        threads = set()
-
-        def __getitem__(self, index):
-            self.threads.add(threading.get_ident())
-            assert type(index) is int
-            return super().__getitem__(index)
-
-    source = Watched(X, Y)
-    batches = poisson_batches(source, expected_batch_size=20)
-    assert source.read == [0]  # for its shape
-    source.read.clear()
-    drawn = lots(batches, 1)[0].mask.numpy().sum()
-    first = source.read[: int(drawn)]
-    assert len(set(first)) == drawn and first == sorted(first)
-    assert len(source.read) < 6 * 30  # a few lots ahead, of 300 examples
-
-
-def test_dicts_are_mapped_and_sizes_may_differ():
-    expected = lots(of_arrays(weights=None))
-    named = MappedSource(Dicts(X, Y), lambda e: (e["image"], e["label"]))
-    assert_same(lots(poisson_batches(named, expected_batch_size=60)), expected)
-    np.testing.assert_array_equal(named[7][0], X[7])
-
-    # Padded at the end, and cut again.
-    ragged = [np.concatenate([X[i], np.full((i % 5, 3), 9.0, np.float32)]) for i in range(N)]
-    cut = MappedSource(Source(ragged, Y), lambda x, y: (tf.ensure_shape(x[:4], [4, 3]), y))
-    assert_same(lots(poisson_batches(cut, expected_batch_size=60)), expected)
-
-
 def test_texts_and_structures():
     Pair = collections.namedtuple("Pair", ["a", "b"])
     texts = np.array([f"text {i}" for i in range(N)])
@@ -178,14 +145,6 @@ def test_texts_and_structures():
         assert_same(lots(poisson_batches(source, expected_batch_size=60)), expected)
 
 
-@each("dtype", ["?", "u8", "f2", ">f4"])
-def test_types_of_numbers_are_kept(dtype):
-    x = (100 * X).astype(dtype)
-    expected = lots(poisson_batches(x, Y, expected_batch_size=60), 1)
-    for source in (Source(x, Y), MappedSource(Source(x, Y), lambda x, y: (x, y))):
-        assert_same(lots(poisson_batches(source, expected_batch_size=60), 1), expected)
-
-
 def test_shapes_and_types_are_known_without_the_rows():
     batches = poisson_batches(Source(X, Y), expected_batch_size=60)
     assert (batches.x.shape, batches.x.dtype, batches.y.ndim) == (X.shape, X.dtype, 1)
@@ -195,18 +154,6 @@ def test_shapes_and_types_are_known_without_the_rows():
     none = [None] * N
     expected = lots(poisson_batches(X, expected_batch_size=60))
     assert_same(lots(poisson_batches(Source(X, none, none), expected_batch_size=60)), expected)
-
-
-def test_weights_of_one_entry_and_negative_ones():
-    weights = W[:, np.newaxis].astype(np.float64) - 0.5
-    batches = poisson_batches(Source(X, Y, weights), expected_batch_size=60)
-    (lot,) = lots(batches, 1)
-    expected = lots(of_arrays(weights=None), 1)[0]
-    drawn = lot.mask.numpy() == 1
-    # What an array with a negative weight is refused for counts as nothing.
-    assert lot.sample_weight.dtype == tf.float32 and lot.sample_weight.shape == (2, 40)
-    assert 0 < np.isnan(lot.sample_weight).sum() < drawn.sum()
-    np.testing.assert_array_equal(lot.x, expected.x)
 
 
 def fails(kind, index):
@@ -234,11 +181,6 @@ def test_errors_of_reading_tell_nothing_of_an_example(kind):
     with pytest.raises(tf.errors.InvalidArgumentError, match="Expected every example of the") as e:
         lots(batches, 1)
     assert "secret of row" not in str(e.value)
-
-
-@each("value", [X, [1], (1,), {}, "ab", b"a", range(3), tf.zeros(3), tf.data.Dataset.range(3), 3])
-def test_other_values_are_not_sources(value):
-    assert not is_source(value) and not is_unread(value)
 
 
 def test_a_folder_of_images_is_that_of_keras(tmp_path):

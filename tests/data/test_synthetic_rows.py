@@ -36,44 +36,9 @@ def test_rows_are_in_their_range_and_the_seeds_own(kind, shape):
     assert unit.std(axis=(0, 1, 2)).min() > 0.05
 
 
-def test_default_kinds():
-    np.testing.assert_array_equal(
-        synthetic_rows((9, 9, 1), 4), synthetic_rows((9, 9, 1), 4, kind="ink")
-    )
-    np.testing.assert_array_equal(
-        synthetic_rows((9, 9, 3), 4), synthetic_rows((9, 9, 3), 4, kind="fractal")
-    )
-    table = synthetic_rows((3,), 20_000)
-    np.testing.assert_allclose([table.mean(), table.std()], [0, 1], atol=0.02)
-
-
-@each("kind", [kind for kind in OF_NUMBERS if kind not in ("hadamard", "cosine")])
-@each("shape", [(2, 2, 1), (6, 6, 1)], ids=str)
-def test_no_row_is_constant(kind, shape):
-    made = synthetic_rows(shape, 512, kind=kind).reshape(512, -1)
-    assert np.ptp(made, axis=1).min() > 0
-
-
 def test_columns_of_a_whole_hadamard_design_are_uncorrelated():
     signs = 2 * synthetic_rows((4, 4, 2), 32, kind="hadamard").reshape(32, -1) - 1
     np.testing.assert_allclose(signs.T @ signs, 32 * np.eye(32), atol=1e-4)
-
-
-def test_neighbours_resemble_each_other_in_textures_alone():
-    def correlation(kind):
-        made = synthetic_rows((28, 28, 1), 64, kind=kind)[..., 0]
-        return np.corrcoef(made[:, :, 1:].ravel(), made[:, :, :-1].ravel())[0, 1]
-
-    assert all(correlation(kind) > 0.7 for kind in ("blurred", "strokes", "ink", "shapes"))
-    assert correlation("fractal") > 0.6
-    assert all(abs(correlation(kind)) < 0.05 for kind in ("uniform", "sparse", "hadamard"))
-
-
-def test_fractal_noise_falls_with_frequency():
-    made = synthetic_rows((64, 64, 1), 32, kind="fractal")[..., 0]
-    power = np.mean(np.abs(np.fft.fft2(made - made.mean())) ** 2, axis=0)
-    # Amplitude 1 / f: eight times the frequency has a 64th of the power, and cutting adds some.
-    assert 30 < power[2, 0] / power[16, 0] < 130
 
 
 @each("kind", OF_TOKENS)
@@ -83,17 +48,6 @@ def test_token_ids(kind):
     counts = np.bincount(made.ravel())[1:]
     least = {"tokens": 0.85, "zipf": 0.85 * 9}[kind]
     assert least < counts[0] / counts[-1] < least * 1.5
-
-
-def test_names_of_synthetic_rows():
-    assert SyntheticRows.named("synthetic") == SyntheticRows()
-    named = SyntheticRows.named("synthetic:fractal", count=3, seed=2)
-    assert named == SyntheticRows("fractal", 3, None, 2)
-    np.testing.assert_array_equal(
-        named.rows((6, 6, 1)), synthetic_rows((6, 6, 1), 3, kind="fractal", seed=2)
-    )
-    assert str(named.settled((6, 6, 1))) == ('3 synthetic ones of kind "fractal" in [0, 1], seed 2')
-    assert SyntheticRows(count=5).rows((4,), num_tokens=7).max() <= 6
 
 
 def rows_of(kind=None, shape=(4, 4, 1), n=3, **settings):
