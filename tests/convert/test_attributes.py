@@ -1,7 +1,6 @@
 """Layers exchanged inside of others: wherever they are held, and files that do not know of it."""
 
 import collections
-import warnings
 
 import numpy as np
 import pytest
@@ -112,20 +111,6 @@ def test_a_wrapper_is_known_as_far_as_its_config_goes():
     converted, report = convert_model(keras.Model(inputs, layers.Dense(1)(x)), "group")
     tfdpnorm.fold_public_statistics(converted)
     assert report.not_converted == ()
-
-
-@each("ending", ["keras", "h5"])
-def test_models_that_load_again_are_saved_without_warnings(ending, tmp_path):
-    """By its averages, a normalisation has the weights of the one that the config makes."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        warnings.filterwarnings("ignore", "Expect ")
-        private = private_with(moved(functional()), convert="frozen")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of HDF5
-        private.save(tmp_path / f"model.{ending}")
-    loaded = keras.models.load_model(tmp_path / f"model.{ending}")
-    np.testing.assert_array_equal(loaded(X), private.model(X))
 
 
 class Nested(layers.Layer):
@@ -268,24 +253,3 @@ def test_after_a_conversion_the_rejection_asks_for_a_converter():
     with pytest.raises(ValueError, match="register_converter") as caught:
         private_with(model, convert="group")
     assert "convert=" not in str(caught.value) and "convert_model" not in str(caught.value)
-
-
-class Cell(layers.Layer):
-    state_size = output_size = 3
-
-    def build(self, shape):
-        self.kernel = self.add_weight(shape=(shape[-1], 3), name="kernel")
-
-    def call(self, inputs, states):
-        return tf.matmul(inputs, self.kernel) + states[0], [states[0]]
-
-
-def test_classes_of_a_model_in_memory_are_given_as_for_a_file():
-    recurrent = layers.RNN(Cell())
-    parts = [keras.Input((5, 2)), recurrent, layers.BatchNormalization(), layers.Dense(1)]
-    model = keras.Sequential(parts)
-    for trainable in (None, "head"):
-        converted, _ = convert_model(
-            model, "frozen", custom_objects={"Cell": Cell}, trainable=trainable
-        )
-        np.testing.assert_allclose(converted(SEQUENCES), model(SEQUENCES), rtol=1e-6)

@@ -434,20 +434,6 @@ def test_the_remedy_is_named_and_wrong_arguments_are_rejected():
         convert_model(keras.Sequential([layers.BatchNormalization()]))
 
 
-@each("ending", ["keras", "h5"])
-def test_files(tmp_path, ending):
-    model = randomized(convolutional())
-    path = tmp_path / f"model.{ending}"
-    model.save(path)
-    rows = rows_for(model)
-    converted, _ = convert_model(path, "frozen")
-    np.testing.assert_allclose(converted(rows), model(rows), rtol=1e-6)
-    converted.save(tmp_path / "again.keras")
-    loaded = keras.models.load_model(tmp_path / "again.keras")
-    np.testing.assert_array_equal(loaded(rows), converted(rows))
-    assert type(loaded.get_layer("norm")) is FrozenBatchNormalization
-
-
 def test_files_that_hold_no_model(tmp_path):
     with pytest.raises(FileNotFoundError, match="File not found: "):
         convert_model(tmp_path / "none.keras")

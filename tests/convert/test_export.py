@@ -156,17 +156,6 @@ def only_compared(monkeypatch):
     return compared
 
 
-def test_the_rows_are_by_default_those_of_the_training(tmp_path, monkeypatch):
-    compared = only_compared(monkeypatch)
-    private = private_of(model_of("public_batch"), public_batch="synthetic", **PLAN)
-    export(private, tmp_path, int8=False)
-    (rows,) = compared.values()
-    np.testing.assert_array_equal(rows, private.streams.public_batch[:128])
-    for model, rows in ((model_of("frozen"), None), (private, "synthetic")):
-        with pytest.raises(ValueError, match="public_rows"):
-            export(model, tmp_path, rows)
-
-
 @pytest.mark.slow
 @pytest.mark.keras_3_only("exports no ONNX")
 def test_an_onnx_file_of_a_private_model_predicts_the_same(tmp_path):

@@ -13,7 +13,6 @@ from tests.each import each
 from tfdpnorm import files
 from tfdpnorm.convert import FeatureExtractor, Pixels, features, image_features
 from tfdpnorm.convert.backbone import frozen_part, head_layers, trunk_of, whole_model
-from tfdpnorm.convert.tflite import TFLiteModel, to_tflite
 from tfdpnorm.keras_compat.variables import path
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.metadata import remember, weight_digests
@@ -88,12 +87,6 @@ def test_views_are_averaged(tmp_path):
         image_features(model, X, pixels=Pixels(), folder=tmp_path, views=3)
 
 
-def test_features_may_have_height_and_width(tmp_path):
-    model = keras.Sequential([keras.Input((8, 6, 3)), layers.Conv2D(2, 3)])
-    made = image_features(model, X, pixels=Pixels(), folder=tmp_path, echo=str)
-    np.testing.assert_allclose(made, model(X).numpy(), rtol=1e-4, atol=1e-5)
-
-
 @pytest.mark.parametrize("by", ["tflite", "tensorflow"])
 def test_an_image_does_not_change_the_features_of_another(tmp_path, monkeypatch, by):
     norm = layers.BatchNormalization()
@@ -139,17 +132,6 @@ def test_a_model_that_keeps_something_of_images_is_rejected(tmp_path):
     model = keras.Sequential([keras.Input((8, 6, 3)), Counting(), layers.Flatten()])
     with pytest.raises(ValueError, match="keeps a value"):
         image_features(model, X, pixels=Pixels(), folder=tmp_path, echo=[].append)
-
-
-def test_a_model_is_made_ready_once_for_all_images_of_a_shape(tmp_path, monkeypatch):
-    model, made = trunk(), []
-    real = features._forward
-    monkeypatch.setattr(features, "_forward", lambda *given: made.append(given) or real(*given))
-    extractor = FeatureExtractor(model, pixels=Pixels(), folder=tmp_path, views=2, echo=str)
-    for images in (X, X[:2], X[:, :7]):
-        expected = (model(images) + model(images[:, :, ::-1])) / 2
-        np.testing.assert_allclose(extractor(images), expected, rtol=1e-4, atol=1e-5)
-    assert len(made) == 2  # Not for each set of images, and not for each view.
 
 
 def test_a_damaged_file_of_features_is_named(tmp_path):
@@ -258,14 +240,6 @@ def test_a_tflite_model_that_predicts_otherwise_is_not_used(monkeypatch):
             features.TFLiteModel, "__call__", lambda self, x, wrong=wrong: wrong(real(self, x))
         )
         assert not isinstance(features._forward(trunk(), X), features.TFLiteModel)
-
-
-def test_threads_share_the_rows_in_their_order():
-    model = keras.Sequential([keras.Input((8, 6, 3)), layers.Flatten(), layers.Dense(2)])
-    content = to_tflite(model)
-    for workers in (1, 3, 10):
-        outputs = TFLiteModel(content, workers)(X)
-        np.testing.assert_allclose(outputs, model(X).numpy(), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("when", ["before the lock", "under the lock"])

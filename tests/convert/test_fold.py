@@ -110,21 +110,6 @@ def test_nested_models():
     assert_folded(with_moments(model), fold_public_statistics(model))
 
 
-def test_mixed_precision():
-    before = keras.mixed_precision.global_policy()
-    try:
-        keras.mixed_precision.set_global_policy("mixed_float16")
-        model = keras.Sequential(
-            [keras.Input((4, 4, 2)), keras.layers.Conv2D(3, 2), PublicBatchNormalization()]
-        )
-    finally:
-        keras.mixed_precision.set_global_policy(before)
-    folded = fold_public_statistics(with_moments(model))
-    assert folded.layers[-1].compute_dtype == "float16"
-    x = np.random.default_rng(1).normal(1.0, 2.0, (5, 4, 4, 2)).astype("float32")
-    np.testing.assert_allclose(folded(x), model(x), atol=1e-2)
-
-
 @pytest.mark.parametrize("name", models.names())
 @pytest.mark.slow_cases("resnet18", "resnet50", "tf_tutorial", "vgg", "wide_resnet", "wrn_16_4")
 def test_folded_networks_predict(name):
@@ -161,13 +146,6 @@ def test_a_folded_model_loads_without_the_library(tmp_path):
     with keras.utils.custom_object_scope({}):
         again = keras.models.load_model(tmp_path / "folded.keras", safe_mode=True)
     assert_folded(model, again)
-
-
-def test_a_model_without_such_layers_is_copied():
-    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
-    folded = fold_public_statistics(model)
-    assert folded is not model
-    assert_folded(model, folded)
 
 
 def test_rejects_moments_of_each_row():

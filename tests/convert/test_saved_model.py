@@ -52,17 +52,6 @@ def test_a_folder_of_a_module_is_rejected(tmp_path):
         convert_model(tmp_path / "module", "frozen")
 
 
-def test_an_exported_folder_is_rejected(tmp_path):
-    network().export(str(tmp_path / "exported"))
-    with pytest.raises(ValueError, match=r"SavedModel.*Keras .*model\.save"):
-        convert_model(tmp_path / "exported", "frozen")
-
-
-def test_a_folder_without_a_model_is_rejected(tmp_path):
-    with pytest.raises(ValueError, match="cannot be loaded"):
-        convert_model(tmp_path, "frozen")
-
-
 @of_keras_2
 def test_classes_that_keras_does_not_know_are_asked_for(tmp_path):
     model = keras.Sequential([layers.Input((4,)), Scaling(), layers.BatchNormalization()])
