@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from tests.each import each
 from tests.independence.verification.perturbation import P, refuted, spec, traced, verdicts_of
-from tfdpnorm.independence.verification.rules.own_entries import layout, owners
 from tfdpnorm.independence.verification.verdicts import Mixed, Rows
 
 QUICK, LONG = range(15), range(15, 315)
@@ -91,18 +90,3 @@ def test_the_random_indices_say_something():
     for verdicts in by_operation:
         assert any(isinstance(v, Rows) for v in verdicts)
         assert any(isinstance(v, Mixed) for v in verdicts)
-
-
-@each("examples", [1, 2, 5])
-@each("rows", [Rows(0), Rows(1, 3), Rows(0, 2, 3), Rows(2, 1, 4)])
-def test_a_layout_is_found_from_the_examples_of_its_entries(rows, examples):
-    found = layout(owners(rows, examples), rows.axis, examples)
-    if examples == 1:
-        assert found.size(1) == rows.size(1)  # one example has all entries
-    else:
-        assert found == rows
-
-
-@each("found", [[], [0], [1, 0], [0, 0, 1], [0, 1, 1], [0, 1, 0], [0, 0]])
-def test_entries_in_another_order_have_no_layout(found):
-    assert layout(found, 0, 2) is None

@@ -281,15 +281,6 @@ def test_a_fault_in_the_loss_is_not_verified(loss):
     assert proof.failed[0].what == "the losses"
 
 
-def test_a_stateful_recurrent_layer_is_a_fault():
-    inputs = keras.Input((3, 2), batch_size=P)
-    model = keras.Model(
-        inputs, layers.Dense(3)(layers.LSTM(2, stateful=True, trainable=False)(inputs))
-    )
-    proof = prove_training(model, CROSS_ENTROPY, tf.TensorSpec([P, 3, 2]), LABELS)
-    assert {fault.op_type for fault in proof.state_faults} == {"AssignVariableOp"}
-
-
 def test_a_gradient_through_the_example_count_is_not_verified():
     """The engine's mask is one of the rows: whoever divides by its sum couples them."""
 

@@ -244,13 +244,6 @@ def test_hinge_losses_are_not_verified_as_one_label_changes_all(name):
     assert alone[0] != beside[0]
 
 
-def test_an_augmentation_without_a_gradient_is_verified_first():
-    random = layers.RandomContrast(0.2)
-    model = keras.Sequential([keras.Input((4, 4, 3)), random, layers.Flatten(), layers.Dense(3)])
-    proof = proof_of(model, spec(4, 4, 3))
-    assert proof.holds, proof.obstacle
-
-
 DRAWN_FOR_A_BATCH = {
     "layer": lambda: layers.RandomContrast(0.2),
     "number": lambda: layers.Lambda(lambda x: x * tf.random.uniform([])),
