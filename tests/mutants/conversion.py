@@ -152,4 +152,22 @@ MUTANTS = (
             "test_layers_that_adapt_fitted_are_rejected_with_convert_as_without",
         ),
     ),
+    fault(
+        "features-of-models-of-private-data",
+        "tfdpnorm/convert/features.py",
+        "for known in origins_of(model.get_weights()):",
+        "for known in ():",
+        "Features tell of the data that their model was trained on, and nobody is warned.",
+        tests_in("tests/convert/test_features.py", "test_a_model_of_private_data_is_warned_of"),
+    ),
+    fault(
+        "features-of-images-that-meet",
+        "tfdpnorm/convert/features.py",
+        "together = together if _agree(together(everywhere[0]), everywhere[1]) else None",
+        "together(everywhere[0])",
+        "An image changes the features of others, which clipping does not see.",
+        tests_in(
+            "tests/convert/test_features.py", "test_where_images_meet_they_are_run_one_by_one"
+        ),
+    ),
 )

@@ -235,4 +235,23 @@ MUTANTS = (
         "Whoever knows the global seed can subtract the noise of the answers.",
         tests_in(f"{_VALIDATION}/test_noise.py", "TestNoise"),
     ),
+    fault(
+        "grid-of-the-stddev-itself",
+        _EXACT,
+        "math.ldexp(0.5, math.frexp(stddev / STDDEV_IN_STEPS)[1])",
+        "stddev / STDDEV_IN_STEPS",
+        "Multiples of the grid are rounded again, and tell of the sum.",
+        tests_in(
+            "tests/training/step/test_exact_noise.py",
+            "test_the_grid_is_a_power_of_two_up_to_a_32nd",
+        ),
+    ),
+    fault(
+        "words-of-openssl-repeat",
+        "tfdpnorm/noise/words.py",
+        "parts.append(ssl.RAND_bytes(min(left, _MOST_BYTES)))",
+        "parts.append(parts[0][:left] if parts else ssl.RAND_bytes(min(left, _MOST_BYTES)))",
+        "Large models get the same noise in several places.",
+        tests_in("tests/training/step/test_noise.py", "test_openssl_gives_the_words"),
+    ),
 )

@@ -2,6 +2,7 @@
 
 from tests.mutants import (
     accounting,
+    audits,
     clipping,
     conditions,
     conversion,
@@ -54,6 +55,7 @@ _SUBJECTS = (
     residual_networks,
     engines,
     devices,
+    audits,
 )
 ALL = tuple(mutant for subject in _SUBJECTS for mutant in subject.MUTANTS)
 

@@ -322,4 +322,28 @@ MUTANTS = (
             "test_validation_rows_are_looked_for_once_in_all_examples",
         ),
     ),
+    fault(
+        "errors-of-examples-shown",
+        "tfdpnorm/data/readers.py",
+        "to be read, got {type(error).__name__}.",
+        "to be read, got {error}.",
+        "An error in training shows what the user's code says of an example.",
+        tests_in("tests/data/test_sources.py", "test_errors_of_reading_tell_nothing_of_an_example"),
+    ),
+    fault(
+        "ids-by-first-appearance",
+        "tfdpnorm/data/text.py",
+        "known[token] = id_of(token)",
+        "known[token] = max(known.values(), default=0) + 1",
+        "The ids of a text depend on the texts before it.",
+        tests_in("tests/data/test_hash_tokens.py", "test_each_row_depends_on_its_own_text"),
+    ),
+    fault(
+        "other-examples-unsaid",
+        "tfdpnorm/training/validation_data.py",
+        "                _warn_of_other_examples()\n",
+        "                pass\n",
+        "A second fit has other examples, and the statement counts those of one.",
+        tests_in("tests/training/test_second_fit.py", "test_other_examples"),
+    ),
 )

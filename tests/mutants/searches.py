@@ -329,4 +329,12 @@ MUTANTS = (
         "The winner can be trained further, within an epsilon that was chosen for less.",
         tests_in(_KILLED_TESTS, "test_killed_searches_lose_and_repeat_nothing"),
     ),
+    fault(
+        "rows-of-a-search-without-weights",
+        _FOLDER,
+        "return x, y, weights, tuple(validation_data)",
+        "return x, y, tuple(validation_data)",
+        "A search goes on with other weights of examples, and counts as one.",
+        tests_in(_ELSEWHERE_TESTS, "TestRows::test_weights_and_persons_are_of_the_rows"),
+    ),
 )

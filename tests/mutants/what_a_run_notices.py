@@ -155,4 +155,53 @@ MUTANTS = (
         "What a text becomes depends on the length of another one.",
         tests_in(_HUB, "test_rows_are_preprocessed_by_themselves"),
     ),
+    fault(
+        "methods-of-an-instance-unseen",
+        "tfdpnorm/training/checks/models.py",
+        "if name in vars(model) or getattr",
+        "if getattr",
+        "A model's own way to train is left out in silence.",
+        tests_in(
+            "tests/training/checks/test_own_steps.py",
+            "test_own_steps_of_a_parent_or_an_instance_are_found",
+        ),
+    ),
+    fault(
+        "debugging-writes-rows-down",
+        "tfdpnorm/keras_compat/graphs.py",
+        "        now.remove_op_callback(callback)\n",
+        "        pass\n",
+        "The values of single examples are written to files.",
+        tests_in("tests/training/checks/test_debugging.py", "test_rows_are_not_written_down"),
+    ),
+    fault(
+        "epsilon-of-interrupts-without-guarantee",
+        "tfdpnorm/training/session.py",
+        "    if ledger.guarantee_holds:\n        spent = f",
+        "    if ledger.updates:\n        spent = f",
+        "An interrupted training without a guarantee is said to have an epsilon.",
+        tests_in("tests/training/test_interrupts.py", "test_no_epsilon_without_guarantee"),
+    ),
+    fault(
+        "errors-of-files-shown",
+        "tfdpnorm/training/errors.py",
+        "    tf.errors.NotFoundError,\n",
+        "",
+        "An error in training shows the name of an example's file.",
+        tests_in(
+            "tests/training/test_sources.py",
+            "test_errors_of_files_that_tensorflow_reads_show_no_names",
+        ),
+    ),
+    fault(
+        "noise-of-ones-own-unclipped",
+        "trainers/specs/private.py",
+        "return self.epsilon is not None and math.isinf(self.epsilon)",
+        "return self.epsilon is None or math.isinf(self.epsilon)",
+        "A training with a given noise multiplier clips nothing.",
+        tests_in(
+            "tests/trainers/specs/test_private_spec.py",
+            "test_only_infinite_epsilon_switches_clipping_off",
+        ),
+    ),
 )
