@@ -5,7 +5,6 @@ import sys
 
 import pytest
 import tensorflow as tf
-from tensorflow import keras
 
 import tfdpnorm
 from tests.each import each
@@ -16,13 +15,6 @@ from tfdpnorm.gradients.refusals import (
     refusal_of_engine,
 )
 from tfdpnorm.keras_compat.graphs import cause_of
-from tfdpnorm.privacy import PrivacyLedger
-from tfdpnorm.privacy.entries import Updates
-
-
-def plan(**changes):
-    settings = dict(num_examples=100, expected_batch_size=10, steps=2, l2_norm_clip=1.0)
-    return tfdpnorm.make_plan(**{**settings, "noise_multiplier": 1.0, "delta": 1e-3, **changes})
 
 
 def test_both_are_at_the_top_without_tensorflow():
@@ -34,25 +26,6 @@ def test_both_are_at_the_top_without_tensorflow():
     )
     loaded = subprocess.check_output([sys.executable, "-c", code], text=True, timeout=120)
     assert loaded.strip() == "False"
-
-
-def test_updates_beyond_the_budget():
-    ledger = PrivacyLedger(plan())
-    with pytest.raises(tfdpnorm.PrivacyError):
-        ledger.record(Updates(3))
-
-
-def test_a_model_that_mixes_examples():
-    model = keras.Sequential([keras.layers.BatchNormalization(), keras.layers.Dense(2)])
-    model.build([None, 3])
-    with pytest.raises(tfdpnorm.PrivacyError, match="BatchNormalization"):
-        tfdpnorm.make_private(model, plan())
-
-
-def test_a_bad_argument_is_a_plain_value_error():
-    with pytest.raises(ValueError) as caught:
-        plan(delta=2.0)
-    assert not isinstance(caught.value, tfdpnorm.PrivacyError)
 
 
 @each(

@@ -73,13 +73,6 @@ def test_write_new_leaves_an_existing_name_alone(path, what, links, request):
     assert what != "file" or path.read_text() == "old"
 
 
-def test_write_whole_does_not_replace_a_folder(path):
-    path.mkdir()
-    with pytest.raises(OSError):
-        files.write_whole(path, "new")
-    assert path.is_dir() and names(path.parent) == [path.name]
-
-
 @each("write", WRITERS)
 @each("name", ["absent/record.json", "file/record.json"])
 def test_a_folder_that_is_none(tmp_path, write, name):
@@ -189,37 +182,7 @@ def test_durable_flushes_content_first_and_then_the_name(
     assert done == ([("flush", 7), rename, ("flush", "folder")] if durable else [rename])
 
 
-def test_a_scratch_file_lies_hidden_beside_the_file_and_goes(path):
-    with files.scratch_file(path) as partial:
-        assert partial.parent == path.parent and partial.name.startswith(".")
-        assert partial.suffix == path.suffix
-        partial.write_text("x")
-    assert names(path.parent) == []
-    with pytest.raises(RuntimeError, match="the caller's"), files.scratch_file(path) as partial:
-        partial.mkdir()  # Which `unlink` refuses.
-        raise RuntimeError("the caller's error")
-    with files.scratch_file(path) as one, files.scratch_file(path) as other:
-        assert one != other
-
-
 # --- folders ---
-
-
-def test_a_folder_is_made_with_its_parents_and_left_empty(tmp_path):
-    folder = tmp_path / "a" / "b"
-    for given in (folder, str(folder)):
-        assert files.make_folder(given, "run_dir") == folder
-    assert names(folder) == []
-
-
-@pytest.mark.parametrize("name", ["file", "file/below", "dangling", "zero\0byte", "x" * 300])
-def test_a_folder_that_cannot_be_made_is_named(tmp_path, name):
-    (tmp_path / "file").write_text("a file")
-    (tmp_path / "dangling").symlink_to(tmp_path / "absent")
-    with pytest.raises(OSError, match="Expected run_dir to be a folder that can be writ") as failed:
-        files.make_folder(tmp_path / name, "run_dir")
-    assert str(tmp_path) in str(failed.value) and str(failed.value).endswith("Name another one.")
-    assert ("it is not a folder" in str(failed.value)) == (name == "file")
 
 
 @pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.ENOSPC])
@@ -232,19 +195,6 @@ def test_a_folder_that_cannot_be_written_to_is_rejected(tmp_path, monkeypatch, n
 
 
 # --- reasons ---
-
-
-@each(
-    "error, line",
-    [
-        (OSError(errno.ENOSPC, "No space left on device", "some file"), "No space left on device"),
-        (FileNotFoundError("in our own words"), "in our own words"),
-        (ValueError("one\ntwo"), "one"),
-        (KeyError(), "KeyError"),
-    ],
-)
-def test_a_reason_is_one_line(error, line):
-    assert files.reason(error) == line
 
 
 # --- locks ---

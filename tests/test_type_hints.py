@@ -1,9 +1,6 @@
 """Every exported function, class and method says the types of its parameters and its result."""
 
 import inspect
-import typing
-
-import pytest
 
 from tests.public_interface import exported, own_functions, parameters
 
@@ -44,18 +41,3 @@ def test_a_missing_hint_is_noticed():
         "Loose: half() ->",
         "Loose: size() ->",
     ]
-
-
-@pytest.mark.parametrize("name", ["make_plan", "privacy_statement"])
-def test_hints_are_of_names_that_exist(name):
-    """Those of modules without TensorFlow can be evaluated."""
-    import os
-    from collections.abc import Mapping, Sequence
-
-    from tfdpnorm import privacy
-    from tfdpnorm.privacy import PrivacyLedger
-
-    function = getattr(privacy, name)
-    names = dict(os=os, Mapping=Mapping, Sequence=Sequence, PrivacyLedger=PrivacyLedger)
-    hints = typing.get_type_hints(function, localns=names)
-    assert set(hints) == {*parameters(function), "return"}

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from tests.keras_examples.case import P
-from tests.keras_examples.examples import EXAMPLES, WITH_POSITIONS
+from tests.keras_examples.examples import EXAMPLES
 from tfdpnorm.independence import prove_training
 
 
@@ -20,11 +20,3 @@ def test_an_example_is_verified(name):
     assert proof.holds, proof.obstacle
     assert len(proof.claims) > 10
     assert tf.nest.flatten(case.y)[0].shape[0] == P
-
-
-@pytest.mark.quick_cases("sequence_to_sequence")
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_only_position_embeddings_are_broadcast_to_examples(name):
-    found = [layer.name for layer in proof_of(EXAMPLES[name]).broadcast_layers]
-    assert len(found) == (name in WITH_POSITIONS)
-    assert all("embedding" in name for name in found)

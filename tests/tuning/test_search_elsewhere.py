@@ -6,11 +6,8 @@ import tensorflow as tf
 
 from tests.tuning.conftest import FakeHyperModel
 from tfdpnorm.data import poisson_batches
-from tfdpnorm.privacy import create_ledger, read_ledger
-from tfdpnorm.tuning import folder
+from tfdpnorm.privacy import read_ledger
 from tfdpnorm.tuning.folder import LEDGER, rows_digest, rows_of_search
-
-FOLDER = "private_search"
 
 
 def killed_in(trial):
@@ -19,11 +16,6 @@ def killed_in(trial):
             raise KeyboardInterrupt
 
     return FakeHyperModel(before)
-
-
-def _by_number(self, number=1):
-    """The trials whatever their scores: the first one has won."""
-    return sorted(self.oracle.trials.values(), key=lambda trial: trial.trial_id)[:number]
 
 
 @pytest.fixture
@@ -65,18 +57,6 @@ class TestRows:
         made = tuner()
         made.search(lots, validation_data=other, verbose=0)
         assert len(made.hypermodel.trained) == 2
-
-    def test_a_search_of_an_earlier_version_goes_on(self, tuner, run, draw, data, monkeypatch):
-        def create_without(path, plan, settings):
-            return create_ledger(path, plan, {k: v for k, v in settings.items() if k != "rows"})
-
-        draw(2)
-        with monkeypatch.context() as patched:
-            patched.setattr(folder, "create_ledger", create_without)
-            with pytest.raises(KeyboardInterrupt):
-                run(tuner(killed_in(2)))
-        data.x[0] += 0.5
-        assert len(run(tuner()).hypermodel.trained) == 1
 
     def test_weights_and_persons_are_of_the_rows(self, data):
         lots = [
