@@ -19,10 +19,10 @@ from tfdpnorm.training.forecast import ENOUGH
 layers = keras.layers
 
 
-def network(last, classes=10):
+def network(last):
     keras.utils.set_random_seed(0)
     parts = [layers.Conv2D(8, 3, activation="relu"), layers.Conv2D(16, 3, activation="relu"), last]
-    return keras.Sequential([keras.Input((8, 8, 1)), *parts, layers.Dense(classes)])
+    return keras.Sequential([keras.Input((8, 8, 1)), *parts, layers.Dense(10)])
 
 
 def linear(classes=2):

@@ -13,7 +13,7 @@ layers = keras.layers
 NAMES = ("note", "num", "cat")  # as the model has them, not in alphabetical order
 
 
-def table(statistics="public", as_dict=False):
+def table(statistics="public"):
     """A model of tokens, numbers and categories."""
     note, num, cat = (
         keras.Input((6,), dtype="int32", name="note"),
@@ -23,8 +23,7 @@ def table(statistics="public", as_dict=False):
     parts = [layers.Flatten()(layers.Embedding(9, 2)(ids)) for ids in (note, cat)]
     x = layers.Dense(5)(layers.Concatenate()([*parts, num]))
     x = PublicBatchNormalization(statistics=statistics)(x)
-    inputs = {"note": note, "num": num, "cat": cat} if as_dict else [note, num, cat]
-    return keras.Model(inputs, layers.Dense(3)(layers.ReLU()(x)))
+    return keras.Model([note, num, cat], layers.Dense(3)(layers.ReLU()(x)))
 
 
 def rows(count, seed=0):

@@ -56,11 +56,11 @@ def test_zcdp_as_printed_is_refuted_by_one_update():
     assert 4 * claim < certified
 
 
-def side_by_side(sampling_rate, noise_multiplier, updates, adjacencies=ADJACENCIES):
+def side_by_side(sampling_rate, noise_multiplier, updates):
     """What all accountants state of the same updates."""
     return [
         stated(accountant, sampling_rate, noise_multiplier, updates, DELTA, adjacency)
-        for adjacency in adjacencies
+        for adjacency in ADJACENCIES
         for accountant in ALL_ACCOUNTANTS
     ]
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from tensorflow import keras
 
-from tfdpnorm.keras_compat.devices_and_precision import made_under
 from tfdpnorm.layers import ScaleNorm
 from trainers.klause.landscape import measure_landscape
 from trainers.klause.landscape_settings import LandscapeSettings
@@ -16,13 +15,8 @@ from trainers.records.store import read_records, write_record
 SETTINGS = LandscapeSettings(rows=20, tolerance=0.3, lanczos_steps=12, batch_size=8)
 
 
-def small_network(scale_norm, policy="float32"):
+def small_network(scale_norm):
     keras.utils.set_random_seed(1)
-    with made_under(policy):
-        return network(scale_norm)
-
-
-def network(scale_norm):
     inputs = keras.Input((4, 4, 1))
     x = keras.layers.Conv2D(4, 3, padding="same", activation="tanh")(inputs)
     path = keras.layers.Conv2D(4, 3, padding="same", activation="tanh")(x)

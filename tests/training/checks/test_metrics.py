@@ -41,13 +41,13 @@ def cross_entropy(y, predictions):
     return keras.losses.sparse_categorical_crossentropy(y, predictions, from_logits=True)
 
 
-def made(model, **settings):
-    return private_of(model, steps=2, **settings)
+def made(model):
+    return private_of(model, steps=2)
 
 
-def trained(metrics, loss=cross_entropy, model=None, **options):
-    private = made(network() if model is None else model)
-    private.compile("sgd", loss, metrics=metrics, **options)
+def trained(metrics, loss=cross_entropy):
+    private = made(network())
+    private.compile("sgd", loss, metrics=metrics)
     private.fit(X, Y, verbose=0)
     return private
 

@@ -34,8 +34,8 @@ def test_a_loss_that_looks_at_other_rows_is_rejected_by_fit(private, build, data
     assert trained.ledger.updates == 4
 
 
-def statement_of(private, data, loss, **options):
-    private.compile("sgd", loss, **options)
+def statement_of(private, data, loss):
+    private.compile("sgd", loss)
     x, y = data
     private.fit(x, y, verbose=0, epochs=1)
     assert private.ledger.updates == 4

@@ -28,10 +28,10 @@ CLIP = 1.5
 LOT = 10
 
 
-def network(clip=CLIP, units=8, norms=2, **settings):
+def network(clip=CLIP, norms=2, **settings):
     model = keras.Sequential([keras.Input((5,))])
     for _ in range(norms):
-        model.add(keras.layers.Dense(units))
+        model.add(keras.layers.Dense(8))
         model.add(NoisedBatchNormalization(activation_clip=clip, **settings))
         model.add(keras.layers.Activation("tanh"))
     model.add(keras.layers.Dense(3))

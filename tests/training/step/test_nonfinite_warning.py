@@ -8,11 +8,11 @@ import pytest
 WARNS = "were not finite"
 
 
-def messages(model, data, cross_entropy, **fit):
+def messages(model, data, cross_entropy):
     model.compile("sgd", cross_entropy)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model.fit(*data, verbose=0, **fit)
+        model.fit(*data, verbose=0)
     return [str(w.message) for w in caught if "were not finite" in str(w.message)]
 
 
