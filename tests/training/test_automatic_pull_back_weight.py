@@ -14,14 +14,14 @@ from tfdpnorm.training.public_rows import PublicBatch, Streams
 ROWS = np.random.default_rng(0).normal(size=(40, 5)).astype("float32")
 
 
-def network(gradient="full", scale=1.0):
+def network(scale=1.0):
     """A network of one public-batch layer; `scale` multiplies the weights before it."""
     keras.utils.set_random_seed(1)
     model = keras.Sequential(
         [
             keras.Input((5,)),
             keras.layers.Dense(4, use_bias=False),
-            PublicBatchNormalization(statistics_gradient=gradient),
+            PublicBatchNormalization(),
             keras.layers.Activation("tanh"),
             keras.layers.Dense(3),
         ]
@@ -30,10 +30,9 @@ def network(gradient="full", scale=1.0):
     return model
 
 
-def settled(model, asked="auto"):
+def settled(model):
     """The weight that `make_private` settles on."""
-    has_layers = any(isinstance(layer, PublicBatchNormalization) for layer in model.layers)
-    streams = Streams(model, PublicBatch(ROWS, pull_back_weight=asked) if has_layers else None)
+    streams = Streams(model, PublicBatch(ROWS, pull_back_weight="auto"))
     streams.settle()
     return streams.pull_back_weight
 
@@ -70,19 +69,6 @@ def test_it_is_the_formula_of_explicit_jacobians(monkeypatch, scale):
     model = network(scale=scale)
     wanted = max(1.0, expected(model))
     assert settled(model) == pytest.approx(wanted, rel=0.04, abs=0.06)
-
-
-@each(
-    "model, asked, weight",
-    [
-        (network(), 2.5, 2.5),
-        (network("stop"), "auto", 1.0),
-        (network(scale=np.nan), "auto", 1.0),
-        (keras.Sequential([keras.Input((5,)), keras.layers.Dense(2)]), "auto", 1.0),
-    ],
-)
-def test_weight_in_models_without_a_pull_back(model, asked, weight):
-    assert settled(model, asked) == weight
 
 
 def test_making_a_model_private_settles_it_and_changes_no_weight():

@@ -120,6 +120,21 @@ def test_weights_by_output_are_rejected_with_what_to_do(weights, fitted):
         fitted(two_outputs(), X, [NUMBERS, NUMBERS], sample_weight=weights)
 
 
+def test_batch_size_is_the_expected_lot_size(fitted):
+    assert fitted(one_output(), X, NUMBERS, batch_size=N).ledger.updates == 1
+    with pytest.raises(ValueError, match="batch_size=40.* 8"):
+        fitted(one_output(), X, NUMBERS, batch_size=8)
+
+
+def test_arguments_are_in_the_order_of_keras(private):
+    trained = private(one_output(), steps=4)
+    trained.compile("sgd", "mse")
+    epochs = []
+    count = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, _: epochs.append(epoch))
+    trained.fit(X, NUMBERS, 10, 1, 0, [count])
+    assert (trained.ledger.updates, epochs) == (4, [0])
+
+
 class Batches(keras.utils.Sequence):
     def __init__(self, random=False):
         self.random = random

@@ -185,19 +185,6 @@ class TestRate:
         assert 3 < signal < 200
         assert moved == pytest.approx(2 * math.sqrt(kernels), rel=0.35)
 
-    @each("normalised", [False, True])
-    def test_embeddings_count_if_something_is_normalised(self, normalised):
-        def of_words(count):
-            norm = [keras.layers.LayerNormalization()] if normalised else []
-            words = [keras.Input((6,)), keras.layers.Embedding(count, 8), keras.layers.Flatten()]
-            return keras.Sequential([*words, *norm, keras.layers.Dense(3)])
-
-        for name in ("sgd", "adam"):
-            few, many = (suggested_rate(of_words(count), self.PLAN, name) for count in (9, 90_000))
-            assert (many == few) != normalised
-        table = keras.Sequential([keras.Input((2,)), keras.layers.Embedding(9, 3)])
-        assert suggested_rate(table, self.PLAN) > 0
-
     def test_is_in_units_of_the_clipping_norm(self):
         double = dataclasses.replace(self.PLAN, l2_norm_clip=1.0)
         model = mlp()

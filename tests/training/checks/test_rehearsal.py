@@ -8,7 +8,6 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tests.private_of import private_of
-from tfdpnorm.data import Lot
 
 layers = keras.layers
 ROWS = 8
@@ -55,26 +54,6 @@ class Tridiagonal(layers.Layer):
         return tf.linalg.tridiagonal_matmul(diagonals, x[:, :, tf.newaxis], "sequence")[:, :, 0]
 
 
-class Counting(layers.Layer):
-    """Counts its calls in training, which nothing reads."""
-
-    def __init__(self):
-        super().__init__()
-        self.calls = tf.Variable(0.0, trainable=False)
-
-    def call(self, x, training=None):
-        if training:
-            self.calls.assign_add(1.0)
-        return x
-
-
-class Flipping(Counting):
-    """Has another sign in every other call."""
-
-    def call(self, x, training=None):
-        return super().call(x, training=training) * tf.cos(np.pi * self.calls)
-
-
 class Centred(layers.Layer):
     def call(self, x):
         return x - tf.reduce_mean(x, 0)
@@ -109,32 +88,6 @@ def test_without_book_keeping_rows_run_apart_and_that_is_said(data):
     private.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     private.fit(*data, epochs=1, steps_per_epoch=1, verbose=0)
     assert "computed by itself" in " ".join(private.privacy_statement().split())
-
-
-def test_without_one_example_others_read_the_same_count():
-    """With 1 row in a physical batch, each position has another sign of the loss."""
-    layer = Flipping()
-    head = layers.Dense(1, use_bias=False, kernel_initializer="zeros")
-    model = keras.Sequential([keras.Input((2,)), head, layer])
-    settings = {"num_examples": 7, "expected_batch_size": 7, "steps": 1}
-    settings |= {"physical_batch_size": 1, "validate": False}
-    private = private_of(model, engine="book_keeping", **settings)
-    private.compile("sgd", lambda y, predictions: 100.0 * predictions[:, 0])
-    rows = [[0.0, 1.0], *[[1.0, 0.0], [-1.0, 0.0]] * 3]
-
-    def clipped_sum(mask):
-        layer.calls.assign(0.0)
-        x = tf.constant(rows)[:, tf.newaxis] * tf.reshape(mask, [7, 1, 1])
-        lot = Lot(x, *[tf.reshape(mask, [7, 1])] * 3)
-        return private.clipped_sum(lot)[0].numpy()
-
-    whole = clipped_sum(np.ones(7, "float32"))
-    without = [clipped_sum(1 - np.eye(7, dtype="float32")[i]) for i in range(7)]
-    assert max(np.linalg.norm(whole - other) for other in without) <= 1 + 1e-6
-    # At the front, the others would all get another sign.
-    front = (np.arange(7) < 6).astype("float32")
-    rows = rows[1:] + rows[:1]
-    assert np.linalg.norm(whole - clipped_sum(front)) > 10
 
 
 def test_examples_that_meet_are_rejected_and_not_run_apart():

@@ -121,6 +121,16 @@ def test_tracebacks_hold_no_private_value(eagerly, private):
     assert "out of range" in str(caught.value)
 
 
+def test_epochs_beyond_the_plan_are_said(compiled, build, data):
+    trained = compiled(build(), steps=8)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="Only .* of epochs=")
+        trained.fit(*data, epochs=1, verbose=0)
+    with pytest.warns(UserWarning, match="Only 1 of epochs=10"):
+        trained.fit(*data, epochs=10, verbose=0)
+    assert trained.ledger.updates == 8
+
+
 def test_public_rows_on_another_scale_are_said(build, private, public, data):
     trained = private(build(norm="public_batch"), public_batch=public * np.float32(255))
     trained.compile("sgd", SPARSE(True))

@@ -10,8 +10,6 @@ import pytest
 from tensorflow import keras
 
 from tests.statements import section
-from tfdpnorm.privacy import BudgetExhaustedError
-from tfdpnorm.privacy.entries import Finish
 
 STEPS, AFTER = 12, 8  # checkpoints every 3 updates: the last one before a stop after 8 is of 6
 
@@ -67,24 +65,3 @@ def test_resumed_runs_assume_that_no_copy_goes_on(start, stopped, data, tmp_path
         assert assumes_no_copy(run)
     different = zip(restored.get_weights(), original.get_weights(), strict=True)
     assert all(np.all(a != b) for a, b in different), "other noise on every weight"
-
-
-def test_a_run_that_was_ended_makes_no_update(start, data, tmp_path):
-    private = start(tmp_path)
-    private.fit(*data, verbose=0, epochs=1)
-    private.ledger.record(Finish())
-    private.ledger.record(Finish())
-    assert not assumes_no_copy(private)
-    with pytest.raises(BudgetExhaustedError, match="4 spent"):
-        private.fit(*data, verbose=0)
-    with pytest.raises(BudgetExhaustedError, match="4 spent"):
-        private.train_on_batch(data[0][:5], data[1][:5])
-    expected = private.get_weights()
-    private.ledger.close()
-    again = start(tmp_path, resume=True)
-    again.restore_run()
-    for a, b in zip(expected, again.get_weights(), strict=True):
-        np.testing.assert_array_equal(a, b)
-    with pytest.raises(BudgetExhaustedError, match="4 spent"):
-        again.fit(*data, verbose=0)
-    assert again.ledger.updates == 4
