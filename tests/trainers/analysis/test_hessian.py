@@ -91,32 +91,6 @@ def test_layers_run_in_inference_mode():
     np.testing.assert_allclose(hessian.product(vector), expected, atol=1e-7)
 
 
-def images_model(*layers):
-    keras.utils.set_random_seed(2)
-    inputs = keras.Input((6, 6, 2), dtype="float64")
-    x = inputs
-    for layer in layers:
-        x = layer(x)
-    x = keras.layers.Flatten(dtype="float64")(x)
-    return keras.Model(inputs, keras.layers.Dense(3, dtype="float64")(x))
-
-
-def convolution():
-    return keras.layers.Conv2D(2, 3, padding="same", dtype="float64")
-
-
-def images(rows=4):
-    rng = np.random.default_rng(0)
-    return rng.normal(size=(rows, 6, 6, 2)), rng.integers(0, 3, rows)
-
-
-def test_a_wrong_second_derivative_shows_in_the_asymmetry():
-    """TensorFlow's, of max-pooling over single pixels."""
-    pooling = keras.layers.MaxPooling2D(1, dtype="float64")
-    model = images_model(convolution(), pooling, convolution())
-    assert Hessian(model, *images(), cross_entropy).asymmetry() > 0.1
-
-
 def test_bad_input():
     model, (x, y) = small_model(), rows()
     with pytest.raises(ValueError, match="Expected rows and trainable variables, got 0 rows"):

@@ -82,11 +82,6 @@ def test_an_eigenvalue_is_within_the_error_of_each_ritz_value(matrix, steps):
         assert distances.max() > 0.01 * found.errors.max()
 
 
-def test_lanczos_stops_when_there_is_no_more():
-    found = lanczos(Known([1.0, 1.0, 1.0, 2.0, 2.0]), steps=5)
-    np.testing.assert_allclose(found.values, [1, 2], atol=1e-5)
-
-
 @each("call", [power_iteration, trace])
 def test_bad_tolerances(call, matrix):
     with pytest.raises(ValueError, match="tolerance"):

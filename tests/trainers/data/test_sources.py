@@ -5,6 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
+from trainers.data import tfds
 from trainers.data.catalogue import known_names
 from trainers.data.errors import DatasetCorruptError, DatasetNotFoundError
 from trainers.data.sources import load_examples
@@ -113,6 +114,14 @@ def test_a_missing_set_without_download(tmp_path):
     assert "download" not in message.replace("download_and_prepare", "")
     assert f"tfds.load('mnist', data_dir={str(folder)!r})" in message
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_newest_version_is_taken(tmp_path):
+    for version in ("3.0.2", "3.0.10", "2.9.9", "4.0.0.incompleteABC"):
+        (tmp_path / "mnist" / version).mkdir(parents=True)
+        (tmp_path / "mnist" / version / "dataset_info.json").write_text("{}")
+    (tmp_path / "mnist" / "9.9.9").mkdir()  # Without its information: not prepared.
+    assert tfds.prepared_folder("mnist", tmp_path).name == "3.0.10"
 
 
 def truncate(folder):

@@ -1,11 +1,14 @@
 """Records: whole or not at all, never over another's, and readable as they were."""
 
 import json
-import threading
+import pathlib
+import types
 
 import pytest
 import tensorflow as tf
 
+import tfdpnorm
+import trainers
 from tests.each import each
 from trainers.records import made_with
 from trainers.records.fields import FIELDS
@@ -33,23 +36,6 @@ def test_every_field_is_required(tmp_path, make_record, field):
     with pytest.raises(ValueError, match=rf"\['{field}'\] missing"):
         write_record(tmp_path, record)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_runs_that_end_at_once_keep_their_records(tmp_path, make_record):
-    """The name is taken and given in one step, not looked at first."""
-    start = threading.Barrier(8)
-
-    def write(number):
-        start.wait()
-        write_record(tmp_path, make_record(test_accuracy=float(number)))
-
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    read = sorted(record["test_accuracy"] for record in read_records(tmp_path))
-    assert read == [float(number) for number in range(8)]
 
 
 @pytest.mark.parametrize(
@@ -103,6 +89,19 @@ def test_a_result_says_what_it_was_computed_on(monkeypatch, gpus, cores, expecte
     details = {"device_name": "L4"}
     monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: details)
     assert made_with.made_with({})["device"] == expected
+
+
+def test_a_change_anywhere_in_the_code_shows_in_the_commit(monkeypatch):
+    asked = []
+
+    def run(command, **options):
+        asked.append(command)
+        return types.SimpleNamespace(stdout="0123\n" if "rev-parse" in command else " M a.py\n")
+
+    monkeypatch.setattr(made_with.subprocess, "run", run)
+    assert made_with.source_commit() == "0123+changes"
+    code = [str(pathlib.Path(package.__file__).parent) for package in (trainers, tfdpnorm)]
+    assert {command[2] for command in asked} == {code[0]} and asked[1][-2:] == code
 
 
 def test_the_commit_is_none_where_there_is_no_git(monkeypatch):

@@ -4,9 +4,7 @@ import json
 
 import pytest
 
-from trainers.records.fields import FIELDS
 from trainers.records.store import read_records
-from trainers.records.upgrade import upgraded
 
 OLD = ("kind", "network", "column")
 
@@ -25,17 +23,6 @@ def test_an_older_record_is_read_as_if_written_now(tmp_path, make_record, stddev
     (tmp_path / "old.json").write_text(json.dumps(older(record)))
     (read,) = read_records(tmp_path)
     assert read == record and read["kind"] == kind
-
-
-@pytest.mark.parametrize("most, unit", [(None, None), (4, "row")])
-def test_rows_of_a_person_had_two_names(make_record, most, unit):
-    record = make_record(flags={"network": "a", "column": "b"})
-    old = record | {"most_rows_per_person": most}
-    old["flags"] = record["flags"] | {"most_per_person": None, "most_rows_per_person": most}
-    read = upgraded(old, FIELDS)
-    assert read == record | {"most_per_person": most, "unit": "row", "flags": read["flags"]}
-    assert read["flags"].get("unit") == unit and read["flags"]["most_per_person"] == most
-    assert "most_rows_per_person" not in read["flags"]
 
 
 @pytest.mark.parametrize("cell", [None, 5, ["a/b"], True])

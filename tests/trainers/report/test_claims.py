@@ -42,22 +42,6 @@ def test_verdicts_on_one_cell(records_of, first, second, expected, verdict):
     assert text.startswith(f"**The paper: a is better.** {verdict}")
 
 
-def test_verdicts_on_several_cells(records_of):
-    claim = Claim("a is better", (("a", "b"), ("c", "b")))
-    part = records_of(a={1: HIGH, 10: LOW}, b={1: LOW, 10: LOW})
-    assert "Supported here in part: beyond chance" in claim_text(part, claim)
-    assert "p < 0.05 / 2) 1 of 2 differences are above 0, and 0 below" in claim_text(part, claim)
-    mixed = records_of(a={1: HIGH}, b={1: LOW, 10: HIGH}, c={10: LOW})
-    text = claim_text(mixed, claim)
-    assert "Contradicted here in part" in text
-    assert text.splitlines()[2:] == [
-        "| difference in points | eps=10 | eps=1 |",
-        "|---|---|---|",
-        "| a - b |  | +10.00 (p < 0.0001, 3 and 3 runs) |",
-        "| c - b | -10.00 (p < 0.0001, 3 and 3 runs) |  |",
-    ]
-
-
 def test_many_comparisons_need_smaller_p_values(records_of, monkeypatch):
     """One of 0.03 is chance among ten."""
     monkeypatch.setattr(claims, "welch_p_value", lambda *groups: 0.03)

@@ -191,17 +191,6 @@ def test_damaged_settings_are_rejected(tmp_path, text):
     assert content(tmp_path) == before
 
 
-def test_a_run_of_an_older_version_is_resumed(tmp_path):
-    """It noted the cell's name in place of network and column."""
-    begin(tmp_path)
-    held = json.loads((tmp_path / "settings.json").read_text())
-    del held["network"], held["column"]
-    (tmp_path / "settings.json").write_text(json.dumps(held | {"cell": "public_batch/eps=1"}))
-    enter(tmp_path, PRIVATE, True)
-    with pytest.raises(ValueError, match="has other settings: column. Move"):
-        enter(tmp_path, PRIVATE.replaced(column="eps=2"), True)
-
-
 @pytest.mark.parametrize("exists", [False, True])
 @pytest.mark.parametrize("error", [ValueError("no such budget"), KeyboardInterrupt()])
 def test_a_preparation_that_fails_leaves_nothing(tmp_path, exists, error):

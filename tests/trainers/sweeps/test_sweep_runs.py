@@ -69,21 +69,6 @@ def test_remaining_runs_are_all_without_the_finished_ones(place, bits):
 # --- times ---
 
 
-def test_the_estimate_is_the_mean_of_the_same_runs():
-    spec = TABLE[1].replaced(seed=5)
-    records = [
-        record_of(TABLE[1].replaced(seed=0), seconds=10.0),
-        record_of(TABLE[1].replaced(seed=1), seconds=30.0),
-        record_of(TABLE[1].replaced(learning_rate=7.0), seconds=1000.0),
-        record_of(TABLE[2], seconds=5000.0),
-    ]
-    assert estimate(spec, records) == pytest.approx(20.0)
-    # 40 updates of 50 took 1000 s and 5000 s; these are 4 epochs of the same 1000 examples.
-    longer = spec.replaced(epochs=4, expected_batch_size=80)
-    assert estimate(longer, records[2:]) == pytest.approx(2 * 3000.0)
-    assert estimate(spec, []) is None
-
-
 def test_kept_records_are_asked_where_no_other_one_tells():
     ours, kept = ([record_of(TABLE[1], seconds=s)] for s in (10.0, 90.0))
     assert estimate(TABLE[1], ours, kept) == pytest.approx(10.0)
