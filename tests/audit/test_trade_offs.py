@@ -26,12 +26,6 @@ def test_lines_touch_the_gaussian_curve_from_below(power):
     assert exact * (1 - 1e-3) - 1e-12 <= lines.least_false_positives(power) <= exact * (1 + 1e-9)
 
 
-def test_whole_data_sets_compose_to_a_gaussian():
-    family = DPSGDFamily(1.0, 9, 1e-5)
-    assert family.curve(1 / 6.0) == Gaussian(0.5)
-    assert gaussian_delta(0.5, family.epsilon(1 / 6.0)) == pytest.approx(1e-5, rel=0.02)
-
-
 @pytest.mark.slow
 def test_sampled_lots_leak_less_and_no_attack_beats_the_curve():
     """One update: the best test is a threshold on the one number, whose rates are known."""

@@ -1,6 +1,5 @@
 """The forms that gradients take on GPUs, run here: the same sums, by other operations."""
 
-import dataclasses
 import types
 
 import numpy as np
@@ -149,13 +148,3 @@ def test_the_noise_pays_for_the_sums_of_gpus(for_gpus):
         assert private.ledger.settings["sum_rounding"] == more
         found = private._update._sum_rounding
         assert found == more and f"{more:.2g}"[:3] in private.privacy_statement()
-
-
-def test_a_lot_on_a_gpu_has_the_noise_of_one_on_a_processor():
-    """Up to some 3,000 rows, so that a run may go on with the other."""
-    plans = {}
-    for kind in ("CPU", "GPU"):
-        with forms_for(kind):
-            private, _ = private_of("mlp", 256)
-        plans[kind] = dataclasses.asdict(private.plan), private.ledger.settings
-    assert plans["CPU"] == plans["GPU"]

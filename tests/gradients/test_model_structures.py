@@ -1,6 +1,5 @@
 """What surrounds the layers: several inputs and outputs, sharing, nesting, freezing, dropout."""
 
-import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow import keras
@@ -15,9 +14,7 @@ from tests.gradients.invariants import (
 from tests.gradients.looped_reference import (
     assert_equals_the_loop,
     example_rows,
-    looped_sum,
     loss_function,
-    relative_error,
 )
 from tfdpnorm.gradients import book_keeping
 from tfdpnorm.layers import ScaleNorm
@@ -77,31 +74,6 @@ def normalized_sums():
 )
 def test_structures_equal_the_loop(build):
     assert_equals_the_loop(build())
-
-
-def test_several_outputs_and_named_inputs():
-    left, right = keras.Input((3,), name="left"), keras.Input((4, 2), name="right")
-    x = layers.Dense(3, "tanh")(left) + layers.Dense(3)(layers.Flatten()(right))
-    outputs = {"value": layers.Dense(1)(x), "steps": layers.Dense(2)(right) * x[:, :1, tf.newaxis]}
-    model = keras.Model({"left": left, "right": right}, outputs)
-
-    def loss_fn(x, y, weight):
-        found = model(x)
-        losses = tf.reduce_sum(tf.square(found["value"] - y["value"]), 1)
-        losses += 0.3 * tf.reduce_sum(tf.abs(found["steps"] - y["steps"]), [1, 2])
-        return losses * weight, found
-
-    rng = np.random.default_rng(0)
-    random = lambda *shape: tf.constant(rng.normal(size=shape), tf.float32)  # noqa: E731
-    x = {"left": random(4, 3), "right": random(4, 4, 2)}
-    y = {"value": random(4, 1), "steps": random(4, 4, 2)}
-    rows = (x, y, tf.constant([1.0, 0.0, 2.0, 0.5]), tf.constant([1.0, 1.0, 0.0, 1.0]))
-    variables = model.trainable_variables
-    for clip in (0.1, 1e6):
-        result = book_keeping(model, loss_fn, rows, variables, clip)
-        expected = looped_sum(loss_fn, rows, variables, clip)
-        assert relative_error([g.numpy() for g in result.gradients], expected) < 1e-5
-        assert set(result.predictions) == {"value", "steps"}
 
 
 # --- one layer, several calls ---

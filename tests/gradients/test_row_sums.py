@@ -59,22 +59,6 @@ def test_products(sums, positions, rows):
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
-@each("sums", SUMS, ids=str)
-@each("rows", [0, 1, 9])
-def test_gradients_that_are_sums_over_positions(sums, rows):
-    a, b = normal(rows, 5, 3), normal(rows, 5, 2, seed=1)
-
-    def at_once(a, b):
-        return tf.einsum("ntd,ntp->dp", a, b)
-
-    def by_row(a, b):
-        return tf.matmul(a, b, transpose_a=True)
-
-    found = sums.of_gradients(at_once, by_row, (tf.constant(a), tf.constant(b)), 5, 6)
-    assert found.dtype == tf.float64
-    np.testing.assert_allclose(found, np.einsum("ntd,ntp->dp", a.astype(float), b), atol=1e-4)
-
-
 @each("sums", [RowSums(), SumsOnGpu()], ids=["CPU", "GPU"])
 @each("rows", [None, 5])
 def test_sizes_that_are_not_known(sums, rows):

@@ -41,8 +41,8 @@ def network():
     [
         {},
         {"axis": 1, "epsilon": 1e-5, "center": False, "scale": False},
-        {"statistics": "lot", "statistics_gradient": "stop", "beta_initializer": "ones"},
-        {"statistics": "example", "name": "mine", "trainable": False, "dtype": "mixed_bfloat16"},
+        {"statistics": "lot", "statistics_gradient": "stop"},
+        {"statistics": "example", "name": "mine", "trainable": False},
     ],
 )
 def test_config_round_trip(options):
@@ -50,14 +50,9 @@ def test_config_round_trip(options):
     config = layer.get_config()
     code = PublicBatchNormalization.__init__.__code__
     assert set(code.co_varnames[1 : code.co_argcount]) <= set(config)
-    for name, value in options.items():
-        if name not in ("beta_initializer", "dtype"):
-            assert config[name] == value
+    assert options.items() <= config.items()
     again = keras.utils.deserialize_keras_object(keras.utils.serialize_keras_object(layer))
-    assert isinstance(again, PublicBatchNormalization)
     assert again.get_config() == config
-    assert again.compute_dtype == layer.compute_dtype
-    assert type(again.beta_initializer) is type(layer.beta_initializer)
 
 
 @pytest.mark.filterwarnings("ignore:You are saving your model as an HDF5 file")

@@ -217,28 +217,6 @@ def test_a_seed_repeats_the_draws():
 # --- numbers of other types ---
 
 
-@each("name", ["dense", "embedding", "lstm", "attention"])
-def test_mixed_precision_adds_the_noise_in_float32(name, rng, set_policy):
-    half = "float16"
-    set_policy(f"mixed_{half}")
-    make, inputs = case(name, rng)
-    wrapper, plain = both(make, inputs)
-    assert wrapper.compute_dtype == half and {tf.as_dtype(w.dtype) for w in wrapper.weights} == {
-        tf.float32
-    }
-    plain.set_weights(fresh_draws(plain.weights))
-    outputs, gradients = gradients_of(wrapper, inputs, wrapper.weights)
-    expected, expected_gradients = gradients_of(plain, inputs, plain.weights)
-    assert outputs.dtype == half
-    np.testing.assert_array_equal(outputs, expected)
-    # Keras 3 casts a variable anew at each step, and adds up the gradients in float32.
-    step_by_step = KERAS_3 and name == "lstm"
-    for got, wanted in zip(gradients, expected_gradients, strict=True):
-        assert got.dtype == tf.float32
-        atol = 2e-2 * np.abs(wanted).max() if step_by_step else 0
-        np.testing.assert_allclose(got, wanted, rtol=0, atol=atol)
-
-
 # --- masks and `training` ---
 
 

@@ -105,8 +105,8 @@ def spec(*shape, dtype=tf.float32):
     return tf.TensorSpec([P, *shape], dtype)
 
 
-def proof_of(model, x, loss="sparse_categorical_crossentropy", y=None, **options):
-    return prove_training(model, loss, x, spec(dtype=tf.int64) if y is None else y, **options)
+def proof_of(model, x, loss="sparse_categorical_crossentropy", y=None):
+    return prove_training(model, loss, x, spec(dtype=tf.int64) if y is None else y)
 
 
 SLOW = ["sequences-masking", "sequences-bidirectional", "sequences-gru_reset_before", "volumes-*"]
@@ -258,24 +258,6 @@ def test_layers_drawing_for_a_whole_batch_are_verified(name):
     model = keras.Sequential([keras.Input((4, 4, 3)), DRAWN_FOR_A_BATCH[name](), *behind])
     proof = proof_of(model, spec(4, 4, 3))
     assert proof.holds, proof.obstacle
-
-
-def test_views_of_an_example_are_so_many_rows():
-    model = keras.Sequential([keras.Input((5,)), layers.Dense(3)])
-
-    def loss(y, predictions):
-        values = keras.losses.MSE(tf.repeat(y, 2, axis=0), predictions)
-        return tf.reduce_mean(tf.reshape(values, [P, 2]), 1)
-
-    def make_forward(x, mask):
-        return lambda x: model(tf.reshape(x, [-1, 5]), training=True)
-
-    options = {"rows_per_example": 2, "make_forward": make_forward}
-    proof = proof_of(model, spec(2, 5), loss, spec(3), **options)
-    assert proof.holds, proof.obstacle
-    # As one row for each example they are refused by the engine itself.
-    with pytest.raises(ValueError, match="Expected layer 'dense.*' to give 4 rows for 4 examples"):
-        proof_of(model, spec(2, 5), loss, spec(3), make_forward=make_forward)
 
 
 # Not proved: words of different numbers make ragged tensors. The last is refused by the engine.
