@@ -237,20 +237,6 @@ def test_two_processes_and_a_lock(tmp_path, kind):
         holder.wait()
 
 
-def test_a_lock_ends_with_its_descriptor(path):
-    pytest.importorskip("fcntl")
-    path.touch()
-    one, other = (os.open(path, os.O_RDONLY) for _ in range(2))
-    try:
-        assert files.lock(one) is True and files.lock(one) is True
-        with pytest.raises(BlockingIOError):
-            files.lock(other)
-    finally:
-        os.close(one)
-    assert files.lock(other) is True
-    os.close(other)
-
-
 def test_without_locks_nothing_is_locked(path, monkeypatch):
     fcntl = pytest.importorskip("fcntl")
     path.touch()

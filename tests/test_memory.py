@@ -1,6 +1,5 @@
 """What the machine and the process's control groups leave in memory, from files as Linux has."""
 
-import numpy as np
 import pytest
 
 from tfdpnorm import memory
@@ -60,12 +59,3 @@ def test_groups_of_the_first_version(linux):
     assert memory.available_megabytes() == 2000
     linux(group("memory/docker/ab/", 900, 300, 0, names))
     assert memory.available_megabytes() == 600
-
-
-@pytest.mark.skipif(not memory.is_measurable(), reason="only Linux reports a process's peak")
-def test_the_peak_of_this_process_is_seen():
-    memory.start_peak_anew()
-    before = memory.resident_megabytes()
-    held = np.ones(64 * MEGABYTE, np.uint8)
-    assert held.any() and memory.peak_megabytes() >= before + 60
-    assert memory.available_megabytes() > 0

@@ -36,11 +36,6 @@ def test_rows_are_in_their_range_and_the_seeds_own(kind, shape):
     assert unit.std(axis=(0, 1, 2)).min() > 0.05
 
 
-def test_columns_of_a_whole_hadamard_design_are_uncorrelated():
-    signs = 2 * synthetic_rows((4, 4, 2), 32, kind="hadamard").reshape(32, -1) - 1
-    np.testing.assert_allclose(signs.T @ signs, 32 * np.eye(32), atol=1e-4)
-
-
 @each("kind", OF_TOKENS)
 def test_token_ids(kind):
     made = synthetic_rows((50,), 200, kind=kind, value_range=(1, 9))

@@ -2,54 +2,17 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from tensorflow import keras
 
 from tests.each import each
 from tfdpnorm.keras_compat.devices_and_precision import made_under
 from tfdpnorm.keras_compat.exchange import (
     cloned,
-    exchanged,
     models_within,
     without_mixed_precision,
 )
 from tfdpnorm.keras_compat.models import sublayers
 from tfdpnorm.keras_compat.variables import KERAS
-
-ONES = np.ones([2, 3], np.float32)
-
-
-def built_dense():
-    layer = keras.layers.Dense(4, activation="relu")
-    layer.build((None, 3))
-    return layer
-
-
-@each("fails", [False, True])
-def test_attributes_are_exchanged_and_put_back(fails):
-    layer = built_dense()
-    own, activation, units = layer.bias, layer.activation, layer.units
-    bias = tf.fill([4], 1e6)
-    linear = keras.activations.linear
-    try:
-        with exchanged(layer, activation=linear, bias=bias, units=1, owner=3):
-            with exchanged(layer, units=2):
-                assert layer.units == 2
-            assert layer.activation is linear and layer.bias is bias
-            assert layer.units == 1 and layer.owner == 3
-            # Keras' account of the weights does not notice.
-            assert len(layer.weights) == 2 and layer.weights[1] is own
-            np.testing.assert_allclose(layer(ONES), np.full([2, 4], 1e6), rtol=1e-4)
-            vars(layer).pop("owner")
-            vars(layer)["units"] = "other"
-            if fails:
-                raise RuntimeError("halfway")
-    except RuntimeError:
-        assert fails
-    assert layer.activation is activation and layer.bias is own and layer.units == units
-    assert not hasattr(layer, "owner")
-    assert [id(w) for w in layer.weights] == [id(layer.kernel), id(own)]
-
 
 X = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
 
@@ -104,21 +67,6 @@ def test_a_copy_computes_the_same_with_weights_of_its_own(make):
 
 def as_list(outputs):
     return outputs if isinstance(outputs, list) else [outputs]
-
-
-def test_frozen_parts_stay_frozen():
-    inputs = keras.Input((3, 4))
-    recurrent = keras.layers.Bidirectional(keras.layers.SimpleRNN(4), name="recurrent")
-    model = keras.Model(inputs, keras.layers.Dense(2, name="head")(recurrent(inputs)))
-    recurrent.forward_layer.trainable = False
-    copy, _ = cloned(randomized(model), nothing)
-    assert not copy.get_layer("recurrent").forward_layer.trainable
-    assert copy.get_layer("recurrent").backward_layer.trainable
-    for own, copied in zip(model.weights, copy.weights, strict=True):
-        np.testing.assert_array_equal(own, copied)
-    model.trainable = False
-    copy, _ = cloned(model, nothing)
-    assert not copy.trainable and not copy.trainable_weights
 
 
 def test_models_within():

@@ -1,49 +1,11 @@
 """Variables of optimizers, steps per execution, and variables of metrics."""
 
-import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow import keras
 
 from tests.each import each
 from tfdpnorm.keras_compat import training
-from tfdpnorm.keras_compat.training import (
-    make_optimizer_variables,
-    optimizer_variables,
-)
-from tfdpnorm.keras_compat.variables import KERAS_3, raw
-
-OPTIMIZERS = {
-    "sgd": lambda: keras.optimizers.SGD(0.1, momentum=0.9),
-    "adam": lambda: keras.optimizers.Adam(amsgrad=True),
-    "average": lambda: keras.optimizers.SGD(0.1, use_ema=True),
-} | ({} if KERAS_3 else {"legacy": lambda: keras.optimizers.legacy.Adam()})
-
-
-def build():
-    hidden = [keras.layers.Dense(4), keras.layers.Activation("tanh")]
-    return keras.Sequential([keras.Input((5,)), *hidden, keras.layers.Dense(3)])
-
-
-def test_they_are_those_that_keras_makes():
-    name = "average" if KERAS_3 else "legacy"
-    found = []
-    x = np.random.default_rng(1).normal(size=(40, 5)).astype(np.float32)
-    for made_before in (False, True):
-        keras.backend.clear_session()
-        keras.utils.set_random_seed(0)
-        model, optimizer = build(), OPTIMIZERS[name]()
-        model.compile(optimizer, "mse")
-        if made_before:
-            make_optimizer_variables(optimizer, model.trainable_variables)
-            make_optimizer_variables(optimizer, model.trainable_variables)
-        model.fit(x, np.ones((40, 3)), epochs=2, verbose=0, shuffle=False)
-        variables = optimizer.variables() if name == "legacy" else optimizer.variables
-        variables = raw([v for v in variables if v is not optimizer.learning_rate])
-        found.append([(v.name, v.shape, v.numpy().tolist()) for v in variables])
-        found[-1].append(model.get_weights()[0].tolist())
-        assert [v.name for v in optimizer_variables(optimizer)] == [v.name for v in variables]
-    assert found[0] == found[1]
 
 
 class Counted(training.BeginsWithinEpoch):

@@ -65,27 +65,6 @@ def test_every_family_draws_all_but_its_normalisation(name, norm):
     np.testing.assert_allclose(almost(x), plain(x), atol=1e-4)
 
 
-def draws(seed):
-    model = models.build("mlp", hidden_units=(6, 6), input_shape=(6,), num_classes=6)
-    for weight in model.weights:
-        weight.assign(np.zeros(weight.shape))
-    noisy = with_weight_noise(model, 1.0, seed)
-    return [np.asarray(layer(np.eye(6, dtype="float32"))) for layer in wrappers(noisy)]
-
-
-@each("seed", [7, None])
-def test_a_seed_makes_draws_repeatable(seed):
-    keras.utils.set_random_seed(1)
-    once = draws(seed)
-    keras.utils.set_random_seed(1)
-    again = draws(seed)
-    np.testing.assert_array_equal(once, again)
-    for i, one in enumerate(once):
-        for other in once[:i]:
-            assert np.abs(one - other).min() > 0  # each layer has a seed of its own
-    assert np.abs(np.array(draws(8)) - once).min() > 0
-
-
 class Subclassed(keras.Model):
     def call(self, inputs):
         return inputs
