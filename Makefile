@@ -189,7 +189,7 @@ DEPEND_ON_VERSIONS := $(addprefix tests/, \
     training/other_keras training/resume training/step \
     $(patsubst %, privacy/test_%.py, accountants mixtures published_values))
 OF_EVERY_PART := $(addprefix tests/, \
-    $(patsubst %, keras_compat/test_%.py, exchange graphs importing layers models saving) \
+    $(patsubst %, keras_compat/test_%.py, exchange importing models saving) \
     $(patsubst %, training/test_%.py, fit make_private saving) \
     training/resume/test_epochs.py training/resume/test_interrupts.py \
     layers/test_variational_dropout.py gradients/engines convert/test_convert.py \

@@ -1,4 +1,4 @@
-"""What is found inside a model, and models cut in two: as much as possible below the cut."""
+"""What is found inside models, layers and graphs; models cut in two, as late as possible."""
 
 import collections
 
@@ -9,7 +9,8 @@ from tensorflow import keras
 from tensorflow.keras import layers
 
 from tests.each import each
-from tfdpnorm.keras_compat import models
+from tfdpnorm.keras_compat import graphs, models
+from tfdpnorm.keras_compat.layers import BATCH_NORMALIZATIONS
 from tfdpnorm.keras_compat.models import cut_in_two, modules_inside
 from tfdpnorm.keras_compat.variables import KERAS_3, trainable_variables
 
@@ -132,3 +133,28 @@ def test_a_variable_that_was_switched_on_later_is_rejected():
         ValueError, match="late.* was created with trainable=False and made trainable later"
     ):
         trainable_variables(model)
+
+
+def test_every_batch_normalisation_is_known():
+    kinds = [keras.layers.BatchNormalization]
+    if not KERAS_3:
+        kinds.append(keras.layers.experimental.SyncBatchNormalization)
+        kinds.append(tf.compat.v1.keras.layers.BatchNormalization)
+    assert all(issubclass(kind, BATCH_NORMALIZATIONS) for kind in kinds)
+    assert not issubclass(keras.layers.LayerNormalization, BATCH_NORMALIZATIONS)
+
+
+def test_captured_variables_are_all_and_no_tables():
+    variable, other = tf.Variable(1.0), tf.Variable([1, 2])
+    table = tf.lookup.StaticHashTable(
+        tf.lookup.KeyValueTensorInitializer(["a"], [1]), default_value=0
+    )
+
+    @tf.function
+    def function(x):
+        other.assign_add([1, 1])
+        return x * variable + tf.cast(table.lookup(tf.constant("a")), tf.float32)
+
+    found = graphs.captured_variables(function.get_concrete_function(2.0))
+    assert sorted(kind.name for _, kind in found) == ["float32", "int32"]
+    assert {id(handle) for handle, _ in found} == {id(variable.handle), id(other.handle)}

@@ -151,3 +151,12 @@ def test_a_budget_whose_delta_would_not_hold(build, plan):
     with pytest.warns(PrivacyWarning, match="No guarantee would hold"):
         private = make_private(build(), plan(noise_multiplier=0.1))
     assert private.ledger.guarantee_holds  # nothing has been spent
+
+
+def test_inputs_and_outputs_are_those_of_the_wrapped_model(build, private):
+    model = build("functional")
+    wrapped = private(model)
+    assert wrapped.inputs is model.inputs and wrapped.outputs is model.outputs
+    assert wrapped.input is model.input and wrapped.output is model.output
+    assert wrapped.input_shape == (None, 5) and wrapped.output_shape == (None, 3)
+    assert wrapped.get_layer(index=1) is model.layers[1]

@@ -92,17 +92,6 @@ def test_settings_are_compared_by_what_they_mean(ours, flags, expected):
     assert differences(spec, {**spec.settings, **flags}) == expected
 
 
-def test_a_field_that_older_records_lack_had_its_default_then():
-    flags = PRIVATE.settings
-    for name in ("pull_back_weight", "vocabulary", "pretraining_dataset", "precision"):
-        flags.pop(name, None)
-    assert differences(PRIVATE, flags) == []
-    stronger = PRIVATE.replaced(pull_back_weight=3.0)
-    assert differences(stronger, flags) == ["pull_back_weight"]
-    del flags["dataset"]  # has no default
-    assert differences(PRIVATE, flags) == ["dataset"]
-
-
 # --- whose run a folder holds ---
 
 

@@ -136,3 +136,19 @@ class TestSeveralAnswers:
         few = PrivateValidation(x[:5], y[:5], noise_multiplier=1.0)
         assert few.measure(model) == pytest.approx(np.mean(y[:5] == 0))
         assert model.ledger.state.queries() == 3
+
+
+def test_values_are_in_the_history_every_other_epoch(build, private, fit, validation):
+    trained = private(build(), steps=20)
+    validate = PrivateValidation(*validation, noise_multiplier=2.0, queries=2, every=2)
+    seen = []
+    look = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: seen.append(trained.history)
+    )
+    history = fit(trained, [validate, look])
+    assert len(history["loss"]) == 5 and len(history[NAME]) == 2
+    # Predictions have a History of their own in Keras, which must not take the place of fit's.
+    assert all(own.history is history for own in seen)
+    counts = 30 * np.array(history[NAME])
+    np.testing.assert_allclose(counts, np.round(counts), atol=1e-9)
+    assert trained.history.history is history
