@@ -18,17 +18,15 @@ FALSE_ALARM = 1e-8
 COUNTS = [1, 2, 3, 3, 4, 1000]
 
 
-def mixed(counts, seed=0):
+def mixed(counts):
     """Whose each row is, in no order."""
     ids = np.repeat(np.arange(len(counts)), counts)
-    return np.random.default_rng(seed).permutation(ids)
+    return np.random.default_rng(0).permutation(ids)
 
 
-def lots_of(ids, count, most=3, x=None, **settings):
-    rows = np.arange(len(ids), dtype=np.float32)[:, np.newaxis] if x is None else x
-    batches = poisson_batches(
-        rows, ids, person=ids, most_per_person=most, expected_batch_size=3, **settings
-    )
+def lots_of(ids, count):
+    rows = np.arange(len(ids), dtype=np.float32)[:, np.newaxis]
+    batches = poisson_batches(rows, ids, person=ids, most_per_person=3, expected_batch_size=3)
     dataset = batches.as_dataset(Slots(2, 5)).take(count)
     return batches, [tf.nest.map_structure(lambda t: t.numpy(), lot) for lot in dataset]
 
