@@ -1,4 +1,4 @@
-"""Sources: the same lots as of arrays, and nothing read but what is drawn."""
+"""Sources: the same lots as of arrays, and errors that tell nothing of an example."""
 
 import collections
 import os

@@ -1,4 +1,4 @@
-"""Synthetic public rows: what they are made of, their statistics, and what is rejected."""
+"""Synthetic public rows: their ranges and seeds, and what is rejected."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Planted faults: each does what it says, is undone, and the table says what was found."""
+"""Planted faults: each is seen by an audit, and the table says what was found."""
 
 import pytest
 

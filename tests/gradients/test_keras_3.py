@@ -1,4 +1,4 @@
-"""What only Keras 3 has: low-rank updates, quantised layers, layers run twice, operations."""
+"""What only Keras 3 has: low-rank updates, quantised layers, layers run twice."""
 
 import numpy as np
 import pytest

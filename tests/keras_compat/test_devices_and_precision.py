@@ -1,4 +1,4 @@
-"""Functions compiled where that works; half precision, TensorFloat-32 and XLA."""
+"""Functions compiled where that works; half precision of devices, and XLA."""
 
 import numpy as np
 import tensorflow as tf

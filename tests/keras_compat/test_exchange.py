@@ -1,4 +1,4 @@
-"""Attributes, methods and layers exchanged for others, and copies of models."""
+"""Copies of models, and models within."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Variables of optimizers, steps per execution, and variables of metrics."""
+"""Steps per execution, and fits that begin within an epoch."""
 
 import pytest
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""PublicBatchNormalization as a Keras layer: configuration, saving, masks and refusals."""
+"""PublicBatchNormalization as a Keras layer: configuration, saving and refusals."""
 
 import numpy as np
 import pytest

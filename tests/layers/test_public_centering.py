@@ -1,4 +1,4 @@
-"""Centred inputs: the network and its gradient are what they were, and the clip sees less."""
+"""Centred inputs: the network and its gradient are what they were, and rows stay apart."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Fixed random features of patches: against a loop over patches, and against their kernel."""
+"""Fixed random features of patches, against a loop over patches."""
 
 import numpy as np
 import pytest

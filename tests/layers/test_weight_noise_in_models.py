@@ -1,4 +1,4 @@
-"""WeightNoise in models: fitted, saved, cloned, copied."""
+"""WeightNoise in models: saved and cloned."""
 
 import numpy as np
 from tensorflow import keras

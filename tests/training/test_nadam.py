@@ -1,4 +1,4 @@
-"""NAdam takes the steps of torch.optim.NAdam, in a graph and after a checkpoint."""
+"""NAdam takes the steps of torch.optim.NAdam."""
 
 import numpy as np
 import tensorflow as tf

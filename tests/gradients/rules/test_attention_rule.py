@@ -1,4 +1,4 @@
-"""Attention layers: multi-head ones by their projections, others by their operations."""
+"""Attention layers against the loop, with dropout and in half precision."""
 
 from tensorflow import keras
 

@@ -1,4 +1,4 @@
-"""The paper's sigmas: the reading that comes nearest, and what they give; record and tables."""
+"""The paper's sigmas: the readings of its formula, and what they give; record and tables."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Replacing one example: divergences by integration, and the measured figures.
+"""Replacing one example: divergences by integration, and half the noise of full batches.
 
 The pair itself is tested in tests/privacy/test_mixtures.py.
 """

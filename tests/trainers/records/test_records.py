@@ -1,4 +1,4 @@
-"""Records: whole or not at all, never over another's, and readable as they were."""
+"""Records: whole or not at all, never other than what was run, and readable as they were."""
 
 import json
 import pathlib

@@ -1,4 +1,4 @@
-"""What older versions wrote says its kind, network and column once it is read."""
+"""A cell of an older record that is no name is rejected; kept records have the rest."""
 
 import json
 

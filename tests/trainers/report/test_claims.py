@@ -1,4 +1,4 @@
-"""What our runs show of a paper's claims: the test, the verdict, and the tables of them."""
+"""The claims of papers name rows of the tables."""
 
 import pytest
 

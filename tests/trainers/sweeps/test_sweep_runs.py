@@ -1,4 +1,4 @@
-"""Which runs of a sweep are left, by whose settings, and how long they take."""
+"""Which runs of a sweep are left, and how long they take."""
 
 import re
 

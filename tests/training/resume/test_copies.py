@@ -1,4 +1,4 @@
-"""Folders that were copied, and runs that were ended: what copies release adds up.
+"""Folders that were copied: what copies release adds up.
 
 No secret lies in a folder, so that no two copies can share batches or noise.
 """

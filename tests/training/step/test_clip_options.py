@@ -1,4 +1,4 @@
-"""Flat and per-layer clipping, by Abadi's factor and automatically: sums and their sensitivity."""
+"""Clipping per layer, by Abadi's factor and automatically, against the definition."""
 
 import numpy as np
 import pytest
