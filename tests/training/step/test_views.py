@@ -8,12 +8,6 @@ from tests.each import each
 from tests.training.step.looped import looped_sum
 
 
-def summed(private, step_sum, model, loss, lot, **settings):
-    trained = private(model, l2_norm_clip=0.5, **settings)
-    trained.compile("sgd", loss)
-    return step_sum(trained)(lot)
-
-
 def mirrored(rows):
     signs = tf.where(tf.range(tf.shape(rows)[0]) % 2 == 0, 1.0, -1.0)
     return rows * signs[:, tf.newaxis]
@@ -30,16 +24,10 @@ def test_the_mean_gradient_of_the_views_is_clipped_once(
     """Views at x and -x: by a function that knows which view of a row it makes, or by two."""
     model = build(norm="layer")
     x, y = data[0][:5], data[1][:5]
-    total = summed(
-        private,
-        step_sum,
-        model,
-        cross_entropy,
-        one_lot(x, y, rows=3),
-        engine=engine,
-        augmentation_multiplicity=2,
-        augmentation=augmentation,
-    )
+    views = {"augmentation_multiplicity": 2, "augmentation": augmentation}
+    trained = private(model, l2_norm_clip=0.5, engine=engine, **views)
+    trained.compile("sgd", cross_entropy)
+    total = step_sum(trained)(one_lot(x, y, rows=3))
 
     def loss_of(i):  # the mean over the two views
         return cross_entropy(np.repeat(y[i], 2), model(np.stack([x[i], -x[i]])))
