@@ -1,6 +1,5 @@
 """Settings by rule: what they follow from, and that three arguments suffice to train."""
 
-import dataclasses
 import math
 import warnings
 
@@ -184,17 +183,6 @@ class TestRate:
         signal /= self.PLAN.noise_multiplier * math.sqrt(numbers)
         assert 3 < signal < 200
         assert moved == pytest.approx(2 * math.sqrt(kernels), rel=0.35)
-
-    def test_is_in_units_of_the_clipping_norm(self):
-        double = dataclasses.replace(self.PLAN, l2_norm_clip=1.0)
-        model = mlp()
-        rate, of_adam = (suggested_rate(model, self.PLAN, name) for name in ("sgd", "adam"))
-        assert suggested_rate(model, double, "sgd") == pytest.approx(rate / 2)
-        assert suggested_rate(model, double, "adam") == of_adam
-        model.set_weights([np.zeros_like(w) for w in model.get_weights()])
-        assert suggested_rate(model, self.PLAN, "adam") == of_adam
-        quiet = dataclasses.replace(self.PLAN, noise_multiplier=0.0)
-        assert all(0 < suggested_rate(mlp(), quiet, name) < 100 for name in OPTIMIZERS)
 
     def test_models_without_a_suggested_rate_are_rejected(self):
         inputs = keras.Input((4,))
