@@ -182,7 +182,7 @@ class TestLedger:
             budget=PrivacyBudget(2.0, DELTA),
             after=head.ledger,
         )
-        assert (1.0, head.plan.noise_multiplier, 1) in plan.earlier_mechanisms
+        assert head.plan.mechanism(1) in plan.earlier_mechanisms
         assert plan.epsilon_after(20) == pytest.approx(2, rel=0.01)
 
     def test_rejected_data_spend_nothing(self, data, tmp_path):

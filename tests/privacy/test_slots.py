@@ -1,5 +1,6 @@
 """The most examples of a batch, and its slots: enough, and no more than needed."""
 
+import dataclasses
 import decimal
 import functools
 import math
@@ -8,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from tests.each import each
-from tfdpnorm.privacy import PrivacyBudget, make_plan
+from tfdpnorm.privacy import PrivacyBudget, PrivacyLedger, make_plan
 from tfdpnorm.privacy.accountants import composed_epsilon
 from tfdpnorm.privacy.mechanisms import Mechanism
 from tfdpnorm.privacy.slots import Slots, most_per_batch_for, slots_for, slots_of_plan
@@ -54,6 +55,16 @@ def test_the_limit_costs_a_thousandth_of_epsilon(settings, accountant):
     assert most % 8 == 0 and without < plan.epsilon_after(plan.steps) <= 1.001 * without
     fewer = mechanism._replace(most_per_batch=most - 16)
     assert composed_epsilon([fewer], 1e-5, accountant) > 1.001 * without
+
+
+def test_nor_does_it_cost_persons_more_whose_epsilon_is_stated():
+    sizes = dict(num_examples=1_437, expected_batch_size=64, steps=50, l2_norm_clip=1.0)
+    plan = make_plan(**sizes, noise_multiplier=1.5, delta=1e-5, most_per_person=4, unit="row")
+    found, without = (
+        PrivacyLedger(each).person_epsilon(whole_plan=True)
+        for each in (plan, dataclasses.replace(plan, most_per_batch=1_437))
+    )
+    assert without <= found <= 1.0011 * without  # what is stated is on a grid
 
 
 def test_the_noise_for_a_budget_includes_it():

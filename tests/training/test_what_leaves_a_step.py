@@ -218,7 +218,7 @@ class TestStepsByHand:
 class TestStrategies:
     def test_they_are_rejected_by_name(self, build, private, data, cross_entropy):
         strategy = tf.distribute.MirroredStrategy(["/cpu:0"])
-        refused = pytest.raises(ValueError, match="got MirroredStrategy")
+        refused = pytest.raises(ValueError, match="MirroredStrategy")
         model = build()
         with strategy.scope():
             with refused:

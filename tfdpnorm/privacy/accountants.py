@@ -197,13 +197,10 @@ class _Pld(Accountant):
         return _kept_pld_epsilon(parts, delta)
 
     def deltas_by_overflows(self, mechanism, epsilon):
-        if 0 < epsilon < LARGEST_EXPONENT:
-            interval = pld_interval(epsilon, mechanism.count)
-            try:
-                return deltas_by_overflows(mechanism, epsilon, interval, _FEW_OVERFLOWS)
-            except (ValueError, ArithmeticError, MemoryError):
-                pass  # as in `_pld_epsilon`
-        return _ACCOUNTANTS["rdp"].deltas_by_overflows(mechanism, epsilon)
+        found = with_overflows(mechanism, epsilon)
+        if found is None:
+            return _ACCOUNTANTS["rdp"].deltas_by_overflows(mechanism, epsilon)
+        return found
 
     def check(self, delta, updates):
         delta_for_pld(delta, updates)
@@ -259,6 +256,20 @@ def mean_over_overflows(deltas, expected):
         more = np.maximum(delta, last)
         mean, last = mean + (more - last) * expected**j / math.factorial(j), more
     return np.minimum(mean, 1.0)
+
+
+def with_overflows(mechanism, epsilon, rows=1):
+    """The deltas by PLD at `epsilon` with 0, 1, 2 ... overflows besides, or None.
+
+    For a person of `rows` examples. None where the losses cannot be computed.
+    """
+    if not 0 < epsilon < LARGEST_EXPONENT:
+        return None
+    interval = pld_interval(epsilon, mechanism.count)
+    try:
+        return deltas_by_overflows(mechanism, epsilon, interval, _FEW_OVERFLOWS, rows)
+    except (ValueError, ArithmeticError, MemoryError):
+        return None  # as in `_pld_epsilon`
 
 
 def of_rdp(rdp):

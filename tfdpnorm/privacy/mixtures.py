@@ -178,16 +178,16 @@ def losses_profile(mechanisms, interval, rows=1):
     return of_losses(directions, sum(each.count for each in mechanisms))
 
 
-def deltas_by_overflows(mechanism, epsilon, interval, most):
+def deltas_by_overflows(mechanism, epsilon, interval, most, rows=1):
     """The delta at `epsilon` with 0 to `most` - 1 overflows besides the updates of a `Mechanism`.
 
-    `interval` is as in `losses_profile`. Returns a list.
+    `interval` and `rows` are as in `losses_profile`. Returns a list.
     """
     directions = []
     for pair in (removed, added):
-        half = pair(*mechanism.overflowed[:2])
+        half = pair(*mechanism.overflowed[:2], rows)
         wide = max(interval, _least_interval(half))
-        losses = composed_losses([(pair(*mechanism[:2]), mechanism.count)], wide)
+        losses = composed_losses([(pair(*mechanism[:2], rows), mechanism.count)], wide)
         half, found = losses_of(half, losses.interval), []
         for _ in range(most):
             found.append(losses.deltas(np.array([epsilon]))[0])

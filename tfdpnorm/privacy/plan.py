@@ -71,7 +71,7 @@ class PrivacyPlan(Checked):
             `most_per_person`, and "row" without.
         most_per_batch: The most examples S that take part in an update, 1 to N. Where more are
             drawn, S of them do, chosen at random; every epsilon includes what that costs. None
-            for the fewest whose cost is at most 0.1 % of epsilon.
+            for the fewest whose cost is at most 0.1 % of epsilon, also of a person's.
 
     Raises:
         ValueError: if a value is outside of its range, the expected batch is larger than the data
@@ -130,7 +130,8 @@ class PrivacyPlan(Checked):
         most, count = self.most_per_batch, self.num_examples
         if most is None:
             all_updates = Mechanism(self.sampling_rate, self.noise_multiplier, self.steps)
-            most = most_per_batch_at(all_updates, count, self.delta, self.accountant)
+            rows = self.stated_per_person or 1
+            most = most_per_batch_at(all_updates, count, self.delta, self.accountant, rows)
         self._set("most_per_batch", min(most, count))
         if overflows([self.mechanism(self.steps)]) > 1:
             enough = most_per_batch_for(count, self.sampling_rate, 1 / self.steps)

@@ -13,9 +13,12 @@ from tfdpnorm.checked import Checked, field
 from tfdpnorm.privacy.accountants import (
     accountant_of,
     composed_epsilon,
+    epsilon_at,
     mean_over_overflows,
+    with_overflows,
 )
 from tfdpnorm.privacy.mechanisms import exceeds
+from tfdpnorm.privacy.profiles import composed_profile
 
 # What the most examples of a batch may cost, of epsilon.
 PRICE = 1e-3
@@ -74,7 +77,7 @@ def slots_of_plan(plan, physical_batch_size=None, replicas=1):
     return slots_for(plan.most_per_batch, physical_batch_size, replicas)
 
 
-def most_per_batch_at(mechanism, num_examples, delta, accountant):
+def most_per_batch_at(mechanism, num_examples, delta, accountant, rows=1):
     """Returns the fewest examples S per batch, a multiple of 8, that cost at most 0.1 % of epsilon.
 
     Args:
@@ -82,13 +85,24 @@ def most_per_batch_at(mechanism, num_examples, delta, accountant):
         num_examples: N; also the result, if it is smaller.
         delta: In (0, 1), at which epsilon is.
         accountant: Its name.
+        rows: Of a person for whom an epsilon is stated, too: it is of no more than that.
     """
     allowed = SHARE_OF_DELTA * delta
     epsilon = composed_epsilon([mechanism], delta, accountant)
     if math.isfinite(epsilon):
         deltas = accountant_of(accountant).deltas_by_overflows(mechanism, (1 + PRICE) * epsilon)
         allowed = max(allowed, _most_expected(deltas, delta))
-    return most_per_batch_for(num_examples, mechanism.sampling_rate, allowed / mechanism.count)
+    rate, count = mechanism.sampling_rate, mechanism.count
+    most = most_per_batch_for(num_examples, rate, allowed / count)
+    if rows == 1 or not mechanism.noise_multiplier:
+        return most
+    allowed = SHARE_OF_DELTA * delta
+    epsilon = epsilon_at(composed_profile((mechanism,), delta, rows), delta)
+    deltas = with_overflows(mechanism, (1 + PRICE) * epsilon, rows)
+    if deltas is not None:
+        allowed = max(allowed, _most_expected(deltas, delta))
+    places = most_per_batch_for(num_examples, rate, allowed / count) + rows - 1
+    return min(max(most, _rounded_up(places)), num_examples)
 
 
 def most_per_batch_for(num_examples, sampling_rate, overflow):

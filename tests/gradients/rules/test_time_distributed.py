@@ -148,7 +148,7 @@ def test_rows_other_than_the_examples_are_rejected(wrapper, count):
     """With one example, norms by time step would broadcast against the mask unnoticed."""
     model = model_over((5, 3), wrapper(layers.Dense(2)))
     rows = example_rows(model, count)
-    with pytest.raises(ValueError, match=f"{count} rows for {count} examples"):
+    with pytest.raises(ValueError, match=f"for {count} examples: it reads"):
         book_keeping(model, loss_function(model), rows, model.trainable_variables, 0.1)
 
 

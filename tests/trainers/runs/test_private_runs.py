@@ -148,7 +148,7 @@ def test_a_run_gives_a_whole_and_true_record(tiny_spec, tiny_data, tmp_path):
     # Epsilon, by accountants composed here.
     rdp = composed(record, RdpAccountant())
     pld = composed(record, PLDAccountant(value_discretization_interval=1e-4))
-    assert record["epsilon"] == record["epsilon_rdp"] == pytest.approx(rdp, rel=1e-9)
+    assert rdp < record["epsilon"] == record["epsilon_rdp"] <= 1.001 * rdp  # with the limit
     assert record["epsilon_pld"] == pytest.approx(pld, rel=0.01)
     assert record["epsilon_pld"] < record["epsilon_rdp"]
 

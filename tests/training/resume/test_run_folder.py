@@ -64,7 +64,7 @@ def test_a_run_that_came_to_its_end_has_its_statement(start, data, tmp_path):
 
 
 def test_a_trial_of_a_search_has_no_statement_with_its_date(start, data, tmp_path):
-    private = start(tmp_path)
+    private = start(tmp_path, most_per_batch=40)
     trial = private.plan.mechanism(private.plan.steps)[:3]
     private.ledger.record(Search(SearchPlan(2, 1.0, (trial,))))
     private.fit(*data, verbose=0)

@@ -82,7 +82,7 @@ def test_a_run_is_that_of_one_device(strategy, build, private, data, cross_entro
     def trained(where):
         keras.utils.set_random_seed(0)
         model.set_weights(begun)
-        settings = dict(insecure_seed=3, physical_batch_size=8, steps=6)
+        settings = dict(insecure_seed=3, physical_batch_size=8, steps=6, most_per_batch=32)
         one = private(model, strategy=where, **settings)
         one.compile(keras.optimizers.SGD(1.0), cross_entropy, metrics=["accuracy"])
         one.history_of_fit = one.fit(*data, verbose=0).history

@@ -88,6 +88,7 @@ def main():
             "num_examples": EXAMPLES,
             "steps": 6,
             "physical_batch_size": 8,
+            "most_per_batch": 32,
             **settings,
         },
         strategy=strategy,

@@ -244,7 +244,7 @@ def as_poisson_batches(x, y, sample_weight, plan, person=None):
                 f"got a {type(x).__name__} without arrays. Pass np.asarray(x)."
             )
         return None
-    rows = len(arrays[0]) if arrays else len(x)
+    rows = arrays[0].shape[0] if arrays else len(x)
     return poisson_batches(
         x,
         y,
