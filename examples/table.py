@@ -1,4 +1,7 @@
-"""A table with numbers and categories."""
+"""A CSV file with numbers and categories."""
+
+import csv
+import pathlib
 
 import numpy as np
 from tensorflow import keras
@@ -6,26 +9,35 @@ from tensorflow import keras
 import tfdpnorm
 from tfdpnorm import PrivacyBudget
 
-# Your data. Ranges and lists of categories must be known beforehand: no epsilon covers values that
-# are looked up in the table.
-JOBS = ["none", "clerk", "nurse", "smith"]
-rng = np.random.default_rng(0)
-age = rng.integers(18, 90, 2000)
-job = rng.choice(JOBS, 2000)
-ill = (age + 15 * (job == "smith") + rng.normal(0, 10, 2000) > 60).astype("float32")
 
-number_of = {name: number for number, name in enumerate(JOBS)}
+def write_table(path, rows=2000):
+    """A drawn table; use your own file with a line of column names."""
+    rng = np.random.default_rng(0)
+    age, job = rng.integers(18, 90, rows), rng.choice(["", "clerk", "nurse", "smith"], rows)
+    ill = age + 15 * (job == "smith") + rng.normal(0, 10, rows) > 60
+    lines = [f"{a},{j},{int(i)}" for a, j, i in zip(age, job, ill, strict=True)]
+    path.write_text("\n".join(["age,job,ill", *lines]))
+    return path
+
+
+# Ranges and lists of categories must be known beforehand: no epsilon covers values that are looked
+# up in the table.
+AGES, JOBS = (18, 90), ["", "clerk", "nurse", "smith"]
+
+with write_table(pathlib.Path("table.csv")).open(newline="", encoding="utf-8") as file:
+    rows = list(csv.DictReader(file))
 x = {
-    "age": age[:, None].astype("float32"),
-    "job": np.array([[number_of[name]] for name in job], "int32"),
+    "age": np.array([[float(row["age"])] for row in rows], "float32"),
+    "job": np.array([[JOBS.index(row["job"])] for row in rows], "int32"),
 }
+ill = np.array([float(row["ill"]) for row in rows], "float32")
 train, test = (
     {name: column[part] for name, column in x.items()} for part in (np.s_[:1600], np.s_[1600:])
 )
 
 inputs = {"age": keras.Input((1,), name="age"), "job": keras.Input((1,), dtype="int32", name="job")}
 job_vector = keras.layers.Flatten()(keras.layers.Embedding(len(JOBS), 4)(inputs["job"]))
-age_scaled = tfdpnorm.layers.ScaleToBounds(18, 90)(inputs["age"])
+age_scaled = tfdpnorm.layers.ScaleToBounds(*AGES)(inputs["age"])
 hidden = keras.layers.Concatenate()([age_scaled, job_vector])
 hidden = keras.layers.Dense(16, "tanh")(hidden)
 model = keras.Model(inputs, keras.layers.Dense(1)(hidden))
