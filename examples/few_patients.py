@@ -9,6 +9,7 @@ from tensorflow import keras
 
 import tfdpnorm
 from tfdpnorm import PrivacyBudget
+from tfdpnorm.convert import Pixels, image_features
 
 SIZE = 32
 
@@ -32,9 +33,6 @@ def make_images(folder, patients=300):
 
 folder = make_images(pathlib.Path(tempfile.mkdtemp()) / "scans")
 source = tfdpnorm.data.image_folder(folder, image_size=(SIZE, SIZE), channels=1)
-images = keras.utils.image_dataset_from_directory(
-    folder, image_size=(SIZE, SIZE), color_mode="grayscale", shuffle=False, verbose=False
-).map(lambda x, y: x)
 
 # Features that no private image has touched: random ones here. Those of an imported network, such
 # as keras.applications.MobileNetV2(weights="imagenet", include_top=False), tell more.
@@ -49,24 +47,25 @@ public_network = keras.Sequential(
         keras.layers.UnitNormalization(),
     ]
 )
-features = public_network.predict(images, verbose=0)
 
-# Patients are held out, not images.
-patient = source.persons()
-names = np.random.default_rng(1).permutation(np.unique(patient))
-test = np.isin(patient, names[:60])
+# Patients are held out, not images. Features are computed once, and kept in a folder.
+train, test = source.split(source.persons(), 0.2)
+of_train, of_test = (
+    image_features(public_network, images, pixels=Pixels(scale=1.0), folder="features")
+    for images in (train, test)
+)
 
 head = tfdpnorm.private_least_squares(
-    features[~test],
-    source.labels[~test],
+    of_train,
+    train.labels,
     num_classes=len(source.class_names),
-    person=patient[~test],
+    person=train.persons(),
     most_per_person=6,
     budget=PrivacyBudget(3.0, 1e-4),
 )
 print(head.privacy_statement())
-accuracy = np.mean(head.model.predict(features[test], verbose=0).argmax(1) == source.labels[test])
-print(f"{accuracy:.1%} of the images of 60 other patients; no epsilon covers this figure.")
+accuracy = np.mean(head.model.predict(of_test, verbose=0).argmax(1) == test.labels)
+print(f"{accuracy:.1%} of the images of other patients; no epsilon covers this figure.")
 
 whole = head.behind(public_network).servable()  # from images to scores
 converter = tf.lite.TFLiteConverter.from_keras_model(whole)

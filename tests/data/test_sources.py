@@ -231,6 +231,43 @@ def test_a_folder_of_images_says_whose_they_are(tmp_path):
     assert "secret" not in str(told.value)
 
 
+def folder_with_a_table(tmp_path, header="image,label,person"):
+    for i in range(40):
+        image = tf.io.encode_png(np.full((4, 4, 3), i, np.uint8))
+        tf.io.write_file(str(tmp_path / f"{i}.png"), image)
+    lines = [f"{i}.png,{'yes' if i % 3 else 'no'},p{i // 2}" for i in range(40)]
+    (tmp_path / "t.csv").write_text("\n".join([header, *lines]))
+    return image_folder(tmp_path, (4, 4), table=tmp_path / "t.csv")
+
+
+def test_a_table_says_labels_and_persons(tmp_path):
+    source = folder_with_a_table(tmp_path)
+    assert source.class_names == ("no", "yes") and len(source) == 40
+    assert source.persons()[:3].tolist() == ["p0", "p0", "p1"]
+    assert source[4][1] == source.labels[4] == 1 and (source[4][0] == 4).all()
+    with pytest.raises(ValueError, match="has no column named label"):
+        folder_with_a_table(tmp_path, header="image,class,person")
+    with pytest.raises(ValueError, match="40 images in the folder of a class"):
+        folder_with_a_table(tmp_path, header="image,label,who").persons()
+
+
+def test_a_split_keeps_persons_whole(tmp_path):
+    source = folder_with_a_table(tmp_path)
+    rest, out = source.split(source.persons(), 0.3)
+    assert len(rest) + len(out) == 40 and not set(rest.persons()) & set(out.persons())
+    assert all((image == out[i][0]).all() for i, (image, _) in enumerate(out))
+    assert out[0][1] == out.labels[0] and rest.class_names == source.class_names
+    for name in set(source.persons()):
+        fewer, _ = source.split(source.persons(), [name])
+        _, still_out = fewer.split(fewer.persons(), 0.3)
+        assert set(still_out.persons()) == set(out.persons()) - {name}
+    rest, out = source.split(source.persons(), ["p3", "p5"])
+    assert sorted(set(out.persons())) == ["p3", "p5"] and len(rest) == 36
+    for wrong, match in (((["p"], 0.3), r"\[40\]"), ((source.persons(), 1e-9), "none held out")):
+        with pytest.raises(ValueError, match=match):
+            source.split(*wrong)
+
+
 def test_saved_examples_are_those_of_the_dataset(tmp_path):
     dataset = tf.data.Dataset.from_tensor_slices(({"a": X, "b": Y}, Y)).batch(7)
     x, y = save_examples(dataset.unbatch(), tmp_path / "saved")

@@ -156,6 +156,14 @@ MUTANTS = (
         tests_in("tests/data/test_sources.py", "test_a_folder_of_images_says_whose_they_are"),
     ),
     fault(
+        "persons-held-out-by-who-is-there",
+        "tfdpnorm/data/image_folder.py",
+        "_chance(name, seed) < fraction",
+        "_chance(len(names), name) < fraction",
+        "One person more moves others between training and test.",
+        tests_in("tests/data/test_sources.py", "test_a_split_keeps_persons_whole"),
+    ),
+    fault(
         "persons-split-by-their-rows",
         "tfdpnorm/data/examples.py",
         "owners = np.argsort(np.argsort(first))[which]",

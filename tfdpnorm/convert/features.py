@@ -24,6 +24,7 @@ from tensorflow import keras
 from tfdpnorm import arguments, files
 from tfdpnorm.convert.tflite import TFLiteModel, of_function
 from tfdpnorm.data import match_images
+from tfdpnorm.data.image_folder import ImageFolder
 from tfdpnorm.errors import PrivacyWarning
 from tfdpnorm.independence import rows_apart
 from tfdpnorm.privacy.metadata import origins_of
@@ -81,11 +82,11 @@ class FeatureExtractor:
         self._name = f"{model.name}-{model_digest(model)}-{pixels.name}"
         self._forwards = {}  # By the shape of an image: to convert a model takes a while.
 
-    def __call__(self, images: np.ndarray) -> np.ndarray:
+    def __call__(self, images: np.ndarray | ImageFolder) -> np.ndarray:
         """Returns the features of images, from their files if these are there.
 
         Args:
-            images: [N, height, width, channels], float in [0, 1].
+            images: [N, height, width, channels], float in [0, 1]; or an `ImageFolder`.
 
         Returns:
             float32 [N, ...].
@@ -95,6 +96,8 @@ class FeatureExtractor:
                 that the model does not take.
             OSError: if the folder cannot be written to.
         """
+        if isinstance(images, ImageFolder):
+            images = np.stack([images[i][0] for i in range(len(images))]) / np.float32(255)
         total = 0.0
         for path, view in zip(self.files(images), self._views, strict=True):
             total = total + self._kept(path, images, view)
@@ -148,16 +151,23 @@ class FeatureExtractor:
         return self._forwards[shape]
 
 
-def image_features(model: keras.Model, images: np.ndarray, **settings: Any) -> np.ndarray:
+def image_features(
+    model: keras.Model, images: np.ndarray | ImageFolder, **settings: Any
+) -> np.ndarray:
     """Computes the features of images, by a `FeatureExtractor` that is used once.
 
     Args:
         model: See `FeatureExtractor`.
-        images: [N, height, width, channels], float in [0, 1].
-        **settings: Further arguments of `FeatureExtractor`.
+        images: [N, height, width, channels], float in [0, 1]; or the source of `image_folder`.
+        **settings: Further arguments of `FeatureExtractor`: `pixels` and `folder`, such as that of
+            the run.
 
     Returns:
         float32 [N, ...].
+
+    Example::
+
+        features = image_features(network, source, pixels=Pixels(96, 127.5, 127.5), folder="run")
     """
     return FeatureExtractor(model, **settings)(images)
 

@@ -1,6 +1,5 @@
 """Labelled images of one's own: a folder with a folder for each class, or a CSV file."""
 
-import csv
 import pathlib
 import re
 import warnings
@@ -11,7 +10,7 @@ import tensorflow as tf
 
 from tfdpnorm import files
 from tfdpnorm.data.examples import Examples
-from tfdpnorm.data.image_folder import IMAGE_ENDINGS, subfolder_names
+from tfdpnorm.data.image_folder import IMAGE_ENDINGS, rows_of_table, subfolder_names
 from tfdpnorm.data.public import match_images, unlike_public
 from trainers.data.catalogue import files_at, known_names
 from trainers.data.sources import load_examples
@@ -151,35 +150,20 @@ def _warn_of_ignored(folder, images):
 
 
 def _in_csv(path, person_feature):
-    try:
-        with path.open(newline="", encoding="utf-8") as lines:
-            reader = csv.DictReader(lines)
-            columns = (*_COLUMNS, *([] if person_feature is None else [person_feature]))
-            missing = [name for name in columns if name not in (reader.fieldnames or ())]
-            if missing:
-                raise ValueError(
-                    f"The file {path} has no column named {', '.join(missing)}. It needs the "
-                    f"columns {', '.join(columns)}."
-                )
-            rows = [_row(path, reader.line_num, row, columns) for row in reader]
-    except UnicodeDecodeError as error:
-        raise ValueError(f"Expected a text file in UTF-8, got {path}: {error}.") from None
-    unknown = sorted({row.split for row in rows} - {"train", "test"})
+    columns = (*_COLUMNS, *([] if person_feature is None else [person_feature]))
+    listed = [
+        _Listed(
+            row["split"],
+            path.parent / row["image"],
+            row["label"],
+            person_feature and row[person_feature],
+        )
+        for row in rows_of_table(path, columns)
+    ]
+    unknown = sorted({image.split for image in listed} - {"train", "test"})
     if unknown:
         raise ValueError(f"Expected splits train and test in {path}, got {', '.join(unknown)}.")
-    return rows
-
-
-def _row(path, line, row, columns):
-    """`_Listed` of a row, a dict; None stands for missing fields of a short row."""
-    missing = [name for name in columns if not row[name]]
-    if missing:
-        raise ValueError(
-            f"Line {line} of {path} has no {', '.join(missing)}. Each line needs "
-            f"{', '.join(columns)}."
-        )
-    person = row[columns[-1]] if len(columns) > len(_COLUMNS) else None
-    return _Listed(row["split"], path.parent / row["image"], row["label"], person)
+    return listed
 
 
 def _read(chosen, listed, image_size):
