@@ -90,8 +90,8 @@ MUTANTS = (
     fault(
         "tied-table-loses-its-products",
         _TABLES,
-        "parts = self._lookup, self._outer",
-        "parts = (self._lookup,)",
+        "tensor_scatter_nd_add(total,",
+        "tensor_scatter_nd_add(tf.zeros_like(total),",
         "The sum has the lookups alone.",
         _TESTS,
     ),
@@ -101,6 +101,14 @@ MUTANTS = (
         "finite, IN_FLOAT64)",
         "finite, sums)",
         "Parts of an example longer than C are rounded in float32, more than is charged for.",
+        _TESTS,
+    ),
+    fault(
+        "tied-table-counts-lookups-outside",
+        _TABLES,
+        "tf.where(ids[:, tf.newaxis] >= 0, tf.cast",
+        "tf.where(ids[:, tf.newaxis] >= -1, tf.cast",
+        "Ids outside of the table are added to the first vector, and no norm has them.",
         _TESTS,
     ),
     fault(

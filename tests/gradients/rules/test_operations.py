@@ -228,8 +228,9 @@ def test_a_fixed_lookup_in_a_variable_takes_a_gradient_per_row():
 
 def test_the_sum_of_a_tied_table_is_in_float64():
     """The norms of its two parts are not bounded by C, as rounding in float32 would demand."""
-    a, b, c = (tf.constant(x, shape=(2, 1, 1)) for x in ([1.0, 1.0], [1e8, 1.0], [-1e8, 0.0]))
-    lookup = LookupSum(tf.zeros([2, 1], tf.int32), c, tf.TensorShape((1, 1)))
+    a, b, c = (tf.constant(x, shape=(2, 1, 1)) for x in ([1.0, 1.0], [1e8, 1.0], [-1e8, 5.0]))
+    ids = tf.constant([[0], [1]])  # the second is outside of the table, and adds nothing
+    lookup = LookupSum(ids, c, tf.TensorShape((1, 1)))
     tied = lookup.merged(OuterSum(a, b, (1, 1)))
     assert isinstance(tied, TiedSum)
     found = tied.weighted_sum(tf.ones([2]), tf.fill([2], True), sums_on_cpu(2)[0])

@@ -122,15 +122,14 @@ class RowSums:
 
         if positions == 1:
             return self._in_blocks(_fused, (a, b), self.block)
-        if None not in (rows, positions) and positions >= _FEW_POSITIONS:
+        if self.block and None not in (rows, positions) and positions >= _FEW_POSITIONS:
             numbers = b.shape[1:-2].num_elements() * a.shape[-1] * b.shape[-1]
-            block, held = self.block or max(rows, 1), _MATRICES_BYTES // (a.dtype.size * numbers)
+            block, held = self.block, _MATRICES_BYTES // (a.dtype.size * numbers)
             if held < block:
                 # Half or less, so that adding up more blocks does not make more roundings in all.
                 block = max(min(held, block // 2), 1)
             if rows <= _MOST_BLOCKS * block:
-                wide = self.block is None
-                return self._in_blocks(by_row, (a, b), block, wide=wide, in_turn=True)
+                return self._in_blocks(by_row, (a, b), block, in_turn=True)
         return self.in_float64(_fused, (a, b), positions)
 
     def of_gradients(self, at_once, by_row, tensors, positions, numbers):

@@ -102,12 +102,15 @@ class LookupSum(Contribution):
 
     def weighted_sum(self, factors, finite, sums=IN_BLOCKS):
         if self._by_id is None:
-            b = weighted(self._b, factors)
-            b = tf.reshape(b, [-1, b.shape[2]])
-            return sums.by_id(b, tf.reshape(self._valid_ids(), [-1]), self.shape[0], rows=None)
+            return sums.by_id(*self.vectors(factors), self.shape[0], rows=None)
         vectors, rows, ids = self._by_id
         vectors = weighted(vectors, tf.gather(factors, rows))
         return sums.by_id(vectors, ids, self.shape[0], rows=self._ids.shape[0])
+
+    def vectors(self, factors):
+        """The pair of factor * b, [rows * T, d], and ids, -1 for those outside of the table."""
+        b = weighted(self._b, factors)
+        return tf.reshape(b, [-1, b.shape[2]]), tf.reshape(self._valid_ids(), [-1])
 
     def _places(self):
         """For each b, its place in the tables of all rows in a row, and whether it has one."""
@@ -181,7 +184,9 @@ class TiedSum(Contribution):
         return gram_norms(*self._lookup.gram_with(self._outer), (a.shape[2], b.shape[2]))
 
     def weighted_sum(self, factors, finite, sums=IN_BLOCKS):
-        # Its parts may be longer than the whole, by more than rounding in float32 is charged for.
-        parts = self._lookup, self._outer
-        summed = [part.weighted_sum(factors, finite, IN_FLOAT64) for part in parts]
-        return tf.add_n([tf.cast(part, tf.float64) for part in summed])
+        # Its parts may be longer than the whole, by more than rounding in float32 is charged for. The
+        # table may be large: what is looked up is added in place, to one sum in float64.
+        total = tf.cast(self._outer.weighted_sum(factors, finite, IN_FLOAT64), tf.float64)
+        vectors, ids = self._lookup.vectors(factors)
+        vectors = tf.where(ids[:, tf.newaxis] >= 0, tf.cast(vectors, tf.float64), 0.0)
+        return tf.tensor_scatter_nd_add(total, tf.maximum(ids, 0)[:, tf.newaxis], vectors)
