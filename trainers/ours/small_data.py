@@ -8,7 +8,6 @@ patients need `--network`, a Keras model from images [96, 96, 3] in [-1, 1] to f
 """
 
 import functools
-import json
 import pathlib
 import time
 
@@ -16,6 +15,8 @@ import numpy as np
 from absl import app, flags
 from sklearn import datasets as of_sklearn
 from sklearn.linear_model import LogisticRegression
+
+from trainers.records.lines import make_missing, read
 
 FLAGS = flags.FLAGS
 SEED = 2026  # splits of other seeds served to find the rules
@@ -299,25 +300,19 @@ def _entry(group):
 def main(_):
     """Makes the missing runs, or the table."""
     path = pathlib.Path(FLAGS.output)
-    lines = path.read_text().splitlines() if path.exists() else []
-    records = [json.loads(line) for line in lines]
     if FLAGS.table:
+        records = read(path)
         path.with_name("small_data.md").write_text(text(records) + "\n")
         plot(records, path.with_name("small_data.png"))
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    keys = ("dataset", "way", "epsilon_target", "seed")
-    done = {tuple(record[key] for key in keys) for record in records}
-    for seed in range(FLAGS.seeds):
-        for name in FLAGS.datasets:
-            for way in FLAGS.ways:
-                for epsilon in [None] if way == "plain" else map(float, FLAGS.epsilons):
-                    if (name, way, epsilon, seed) in done:
-                        continue
-                    record = run(name, way, epsilon, seed)
-                    with path.open("a") as file:
-                        file.write(json.dumps(record) + "\n")
-                    print(name, way, epsilon, seed, round(record["test_accuracy"], 1), flush=True)
+    wanted = [
+        {"dataset": name, "way": way, "epsilon_target": epsilon, "seed": seed}
+        for seed in range(FLAGS.seeds)
+        for name in FLAGS.datasets
+        for way in FLAGS.ways
+        for epsilon in ([None] if way == "plain" else map(float, FLAGS.epsilons))
+    ]
+    make_missing(path, wanted, run)
 
 
 if __name__ == "__main__":
