@@ -150,8 +150,8 @@ MUTANTS = (
     fault(
         "texts-preprocessed-together",
         "tfdpnorm/training/tasks.py",
-        ".batch(1)",
-        ".batch(2)",
+        "made = _in_graph(preprocess, rows)",
+        "made = preprocess(**rows.batch(len(rows)).get_single_element())",
         "What a text becomes depends on the length of another one.",
         tests_in(_HUB, "test_rows_are_preprocessed_by_themselves"),
     ),

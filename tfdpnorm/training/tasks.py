@@ -54,17 +54,36 @@ def _in_rows(preprocess, given):
     """Preprocesses each row of (x, y, sample_weight), those of which may be None, by itself."""
     names = ("x", "y", "sample_weight")
     known = {name: part for name, part in zip(names, given, strict=True) if part is not None}
-    rows = tf.data.Dataset.from_tensor_slices(known).batch(1)
+    rows = tf.data.Dataset.from_tensor_slices(known)
     try:
-        in_graph = rows.map(lambda row: preprocess(**row), tf.data.AUTOTUNE)
-        rows = list(in_graph.as_numpy_iterator())
+        made = _in_graph(preprocess, rows)
     except Exception:  # code that does not run in a graph raises whatever it runs into
-        rows = [preprocess(**row) for row in rows]
-    shapes = {tuple(np.shape(t)[1:] for t in tf.nest.flatten(row)) for row in rows}
+        made = _one_by_one(preprocess, rows)
+    return keras.utils.unpack_x_y_sample_weight(made)
+
+
+def _in_graph(preprocess, rows):
+    """What becomes of the rows of a dataset, each a call of one graph: arrays [rows, ...]."""
+
+    @tf.function
+    def of_row(row):
+        return preprocess(**tf.nest.map_structure(lambda t: t[tf.newaxis], row))
+
+    of_row = of_row.get_concrete_function(rows.element_spec)
+    specs = tf.nest.map_structure(
+        lambda t: tf.TensorSpec(t.shape, t.dtype), of_row.structured_outputs
+    )
+    every = rows.batch(len(rows)).get_single_element()
+    made = tf.function(lambda x: tf.map_fn(of_row, x, fn_output_signature=specs))(every)
+    return tf.nest.map_structure(lambda t: np.concatenate(t.numpy()), made)
+
+
+def _one_by_one(preprocess, rows):
+    rows = [preprocess(**row) for row in rows.batch(1)]
+    shapes = {tuple(np.asarray(t).shape[1:] for t in tf.nest.flatten(row)) for row in rows}
     if len(shapes) > 1:
         raise ValueError(
             f"The preprocessor gives rows of different sizes, such as {sorted(shapes)[:2]}. Set "
             "its sequence_length, so that all rows are padded to one length."
         )
-    stacked = tf.nest.map_structure(lambda *parts: np.concatenate(parts), *rows)
-    return keras.utils.unpack_x_y_sample_weight(stacked)
+    return tf.nest.map_structure(lambda *parts: np.concatenate(parts), *rows)

@@ -162,8 +162,8 @@ def text(records):
         )
     heads = ["way", "weights", *(f"eps={e:g}" for e in epsilons), "not private", "seconds"]
     said = (
-        f"Made from {len(records)} records by `python -m trainers.ours.fine_tune_texts --table`. "
-        f"Test accuracy in percent on {records[0]['num_test']:,} texts, mean +- standard deviation "
+        f"Made from {len(records)} records by `python -m trainers.ours.fine_tune_texts --table`."
+        f" Test accuracy in percent on {records[0]['num_test']:,} texts, mean +- standard deviation "
         f"over seeds (their number); {records[0]['num_examples']:,} private texts of AG News, delta "
         f"{DELTA:g}. Seconds of a run, after features were computed."
     )

@@ -184,8 +184,8 @@ class TiedSum(Contribution):
         return gram_norms(*self._lookup.gram_with(self._outer), (a.shape[2], b.shape[2]))
 
     def weighted_sum(self, factors, finite, sums=IN_BLOCKS):
-        # Its parts may be longer than the whole, by more than rounding in float32 is charged for. The
-        # table may be large: what is looked up is added in place, to one sum in float64.
+        # Its parts may be longer than the whole, by more than rounding in float32 is charged for.
+        # The table may be large: what is looked up is added in place, to one sum in float64.
         total = tf.cast(self._outer.weighted_sum(factors, finite, IN_FLOAT64), tf.float64)
         vectors, ids = self._lookup.vectors(factors)
         vectors = tf.where(ids[:, tf.newaxis] >= 0, tf.cast(vectors, tf.float64), 0.0)
