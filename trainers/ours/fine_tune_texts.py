@@ -38,7 +38,8 @@ def rows():
 
     vocabulary = json.loads((pathlib.Path(FLAGS.model) / "tokenizer.json").read_text())
     numbers = vocabulary["model"]["vocab"]
-    tokenizer = keras_hub.models.BertTokenizer(vocabulary=sorted(numbers, key=numbers.get))
+    words = sorted(numbers, key=numbers.get)  # in small letters
+    tokenizer = keras_hub.models.BertTokenizer(vocabulary=words, lowercase=True)
     preprocessor = keras_hub.models.BertTextClassifierPreprocessor(tokenizer, SEQUENCE_LENGTH)
     found = []
     for split, count in (("train", TRAIN), ("test", TEST)):
@@ -162,9 +163,10 @@ def text(records):
         )
     heads = ["way", "weights", *(f"eps={e:g}" for e in epsilons), "not private", "seconds"]
     said = (
-        f"Made from {len(records)} records by `python -m trainers.ours.fine_tune_texts --table`."
-        f" Test accuracy in percent on {records[0]['num_test']:,} texts, mean +- standard deviation "
-        f"over seeds (their number); {records[0]['num_examples']:,} private texts of AG News, delta "
+        f"Made from {len(records)} records by `python -m trainers.ours.fine_tune_texts "
+        "--table`. "
+        f"Test accuracy in percent on {records[0]['num_test']:,} texts, mean +- standard "
+        f"deviation over seeds (their number); {records[0]['num_examples']:,} private texts of AG News, delta "
         f"{DELTA:g}. Seconds of a run, after features were computed."
     )
     return "\n\n".join([said, table(heads, lines)])
