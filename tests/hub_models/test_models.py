@@ -1,5 +1,7 @@
 """Models and tasks of KerasHub: verified, the sums of a loop, and usable as before."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from tests.each import each
 from tests.hub_models.cases import _OF, model_of, rows_of
 from tests.hub_models.table import error_of_sum, table, written
 from tests.private_of import private_of
+from tfdpnorm.keras_compat.saving import warn_unless_made_again
 from tfdpnorm.training.tasks import preprocessed
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "good", "bad", "film", "is", "a"]
@@ -58,6 +61,19 @@ def test_a_task_trains_lora_alone_on_texts_and_is_usable_as_before(tmp_path):
     np.testing.assert_allclose(loaded.predict(TEXTS, verbose=0), expected, rtol=1e-5)
     task.save_to_preset(str(tmp_path / "preset"))
     assert (tmp_path / "preset" / "task.json").exists()
+
+
+def test_a_file_that_keras_cannot_load_is_warned_of(tmp_path):
+    model = model_of("ViT")
+    private = private_of(model, num_examples=4, expected_batch_size=2, steps=1)
+    with pytest.warns(UserWarning, match=r"cannot load the file.*private\.save_weights"):
+        private.save(tmp_path / "model.keras")
+    with pytest.raises(TypeError):
+        keras.models.load_model(tmp_path / "model.keras")
+    private.save_weights(tmp_path / "model.weights.h5")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warn_unless_made_again(model_of("GPT-2"))
 
 
 def test_rows_are_preprocessed_by_themselves():

@@ -10,12 +10,13 @@ by name, since their module moved between versions.
 
 import contextlib
 import json
+import warnings
 import zipfile
 
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.keras_compat.models import modules_inside, sublayers
+from tfdpnorm.keras_compat.models import is_functional, is_stock, modules_inside, sublayers
 from tfdpnorm.keras_compat.training import optimizer_variables
 from tfdpnorm.keras_compat.variables import KERAS, KERAS_3, KERAS_VERSION, raw, weights
 
@@ -31,6 +32,7 @@ CLASSES_OF_KERAS_2 = {"Functional": Functional} if KERAS_3 else {}
 # is 1, and in separable convolutions the settings of a kernel that they do not have.
 _WITH_GROUPS = ("DepthwiseConv1D", "DepthwiseConv2D", "SeparableConv1D", "SeparableConv2D")
 _WITH_GROUPS += ("Conv1DTranspose", "Conv2DTranspose", "Conv3DTranspose")
+_KNOWN = ("keras", "tf_keras", "tensorflow", "tfdpnorm")  # packages whose layers files can hold
 _OF_NO_KERNEL = {f"kernel_{setting}" for setting in ("initializer", "regularizer", "constraint")}
 
 
@@ -110,6 +112,28 @@ def _kept(model):
 
 
 # --- models that are not saved ---
+
+
+def warn_unless_made_again(model):
+    """Warns of a graph of layers that Keras cannot make again from its configuration.
+
+    That is tried, with weights of its own for a moment, where it has layers of other packages.
+    """
+    classes = {type(x).__name__: type(x) for x in sublayers(model) if not is_stock(x)}
+    foreign = [c for c in classes.values() if c.__module__.partition(".")[0] not in _KNOWN]
+    if not foreign or not is_functional(model):
+        return
+    try:
+        with keras.utils.custom_object_scope(classes):
+            type(model).from_config(model.get_config())
+    except Exception as error:  # of the layers' own code
+        warnings.warn(
+            f"Keras cannot load the file of this model: {type(error).__name__}: "
+            f"{' '.join(str(error).split())[:200]} Save its weights, too: private.save_weights("
+            "path), and load_weights(path) of the model built again in code. For a task of "
+            "KerasHub, task.save_to_preset(folder).",
+            stacklevel=3,
+        )
 
 
 class UnsavedModel(keras.Model):

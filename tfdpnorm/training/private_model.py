@@ -11,7 +11,12 @@ from tensorflow import keras
 from tfdpnorm.data import Lot
 from tfdpnorm.independence import rows_apart
 from tfdpnorm.keras_compat.models import check_made_by_configs
-from tfdpnorm.keras_compat.saving import UnsavedModel, compiled_state_at_zero, has_deferred_weights
+from tfdpnorm.keras_compat.saving import (
+    UnsavedModel,
+    compiled_state_at_zero,
+    has_deferred_weights,
+    warn_unless_made_again,
+)
 from tfdpnorm.keras_compat.training import (
     BeginsWithinEpoch,
     is_validation_of_fit,
@@ -426,11 +431,16 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         Raises:
             ValueError: if a conversion has exchanged layers inside of others, which no file of the
                 whole model can hold.
+
+        Warns:
+            UserWarning: if Keras cannot make the model again from its configuration.
         """
         check_made_by_configs(self.model, "saved")
         self.check_weights()  # Also where no metadata are written.
+        served = self.servable()
+        warn_unless_made_again(served)
         with compiled_state_at_zero(self.model):
-            self.servable().save(filepath, overwrite=overwrite, **kwargs)
+            served.save(filepath, overwrite=overwrite, **kwargs)
         if isinstance(filepath, (str, os.PathLike)):
             write_metadata(filepath, self.privacy_metadata())
 

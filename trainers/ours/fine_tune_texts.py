@@ -166,8 +166,8 @@ def text(records):
         f"Made from {len(records)} records by `python -m trainers.ours.fine_tune_texts "
         "--table`. "
         f"Test accuracy in percent on {records[0]['num_test']:,} texts, mean +- standard "
-        f"deviation over seeds (their number); {records[0]['num_examples']:,} private texts of AG News, delta "
-        f"{DELTA:g}. Seconds of a run, after features were computed."
+        f"deviation over seeds (their number); {records[0]['num_examples']:,} private texts of AG "
+        f"News, delta {DELTA:g}. Seconds of a run, after features were computed."
     )
     return "\n\n".join([said, table(heads, lines)])
 
