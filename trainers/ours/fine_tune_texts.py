@@ -98,10 +98,11 @@ def run(way, epsilon, seed):
         found = head.model.predict(unit(test_x), verbose=0).argmax(axis=1)
         trained, ledger = head.model.count_params(), head.ledger
     else:
-        model = keras.Sequential([keras.Input(x.shape[1:]), keras.layers.Dense(CLASSES)])
-        settings = {}
         if way == "lora":
             model, settings = with_lora(), dict(epochs=LORA["epochs"])
+        else:
+            model = keras.Sequential([keras.Input(x.shape[1:]), keras.layers.Dense(CLASSES)])
+            settings = {}
         private = tfdpnorm.make_private(
             model,
             budget=tfdpnorm.PrivacyBudget(epsilon, DELTA),
