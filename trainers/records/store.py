@@ -13,7 +13,6 @@ import numpy as np
 from tfdpnorm import files
 from trainers.records.checks import check_record
 from trainers.records.fields import FIELDS
-from trainers.records.upgrade import upgraded
 
 # The records that come with the code, in a checkout.
 KEPT = pathlib.Path(__file__).resolve().parents[2] / "results"
@@ -42,7 +41,7 @@ def write_record(directory, record, fields=FIELDS):
 
 
 def read_records(directory, experiment=None, fields=FIELDS, *, newest_last=False):
-    """Returns the records of a folder, sorted by file name; older ones upgraded.
+    """Returns the records of a folder, sorted by file name.
 
     A run counts once: of several records of it the first is read, and a line on stderr names the
     others. `newest_last` sorts them by when they were written instead. A file that is no record
@@ -89,12 +88,11 @@ def _paths(directory, record):
 
 
 def _read(path, experiment, fields):
-    """A record, upgraded and checked; None for one of another experiment."""
+    """A record, checked; None for one of another experiment."""
     try:
         record = _load(path)
         if experiment is not None and record.get("experiment", experiment) != experiment:
             return None  # perhaps of another kind
-        record = upgraded(record, fields)
         missing = [name for name in fields if name not in record]
         if missing:
             raise ValueError(f"without {', '.join(missing)}")

@@ -11,7 +11,6 @@ import pathlib
 
 from tfdpnorm import files
 from tfdpnorm.training.resume.run_folder import check_no_ledger
-from trainers.records.upgrade import upgraded_settings
 from trainers.runs.settings import differences
 
 SETTINGS = "settings.json"
@@ -85,7 +84,7 @@ def _read(folder):
         held = json.loads(path.read_text())
         if not isinstance(held, dict):
             raise ValueError(f"a {type(held).__name__}")
-        return upgraded_settings(held)
+        return held
     except (ValueError, RecursionError) as error:
         raise ValueError(
             f"Expected the settings of a run in {path}, got something else ({error}). Restore it, "

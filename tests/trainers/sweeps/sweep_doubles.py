@@ -5,6 +5,7 @@ import pathlib
 import types
 from concurrent.futures.process import BrokenProcessPool
 
+from trainers.records.fields import FIELDS
 from trainers.records.store import write_record
 from trainers.runs.kept import claim_run_dir
 from trainers.specs import PrivateSpec
@@ -33,7 +34,7 @@ TABLE = [
 
 def record_of(spec, **fields):
     """What a runner writes for a spec: by hand, not by the code that is tested."""
-    return {
+    return dict.fromkeys(FIELDS) | {
         "experiment": spec.experiment, "kind": spec.kind, "cell": spec.cell,
         "network": spec.network, "column": spec.run.column, "paper_value": None,
         "test_accuracy": 95.25, "test_accuracy_ema": None, "epsilon": 0.98765,
