@@ -199,7 +199,13 @@ def suggest(
     public_batch, of_public = _public_batch(model)
     rows, of_rows = _physical_batch_size(model, plan, views)
     expected = forecast(model, plan)
-    per_example = "views" if plan.unit == "row" else "most_per_person"
+    per_example, of_passes = "views", ""
+    if plan.unit == "person":
+        per_example = "most_per_person"
+        of_passes = (
+            f": {plan.most_per_person} for each person, of whom some have fewer; epsilon is the same "
+            "for any number, and accuracy grows up to what most persons have"
+        )
     return Suggestion(
         plan=plan,
         clipping=Clipping(),
@@ -217,7 +223,8 @@ def suggest(
             "public_batch": of_public,
             "learning_rate": "from the noise and the sizes of the weights, with cosine decay to 0",
             "physical_batch_size": of_rows,
-            "passes": f"updates x slots x {per_example}; divided by the rows a second, the time",
+            "passes": f"updates x slots x {per_example}; divided by the rows a second, the time"
+            + of_passes,
             "signal_to_noise": "the model has no scores of classes"
             if expected is None
             else expected.expectation,
