@@ -10,6 +10,7 @@ import pytest
 from tests.trainers import toy_sets as toys
 from tests.trainers.sweeps.sweep_doubles import Place
 from trainers.data import tfds
+from trainers.records.fields import FIELDS
 from trainers.runs.data import ExperimentData
 from trainers.specs import PrivateSpec
 
@@ -21,26 +22,21 @@ def make_record():
     """Returns a function that makes a whole record, with the fields given replaced."""
 
     def make(**fields):
-        record = {
-            "experiment": "davody_table5", "kind": None, "cell": "public_batch/eps=1",
-            "network": None, "column": None, "paper_value": 97.61, "test_accuracy": 95.25,
-            "test_accuracy_ema": 96.5, "test_top5": 99.9, "test_top5_ema": 99.95,
-            "epsilon": 0.9994, "epsilon_target": 1.0, "epsilon_rdp": 0.9994, "epsilon_pld": 0.91,
-            "epsilon_claimed": None, "epsilon_validation": None, "epsilon_of_a_trial": None,
-            "epsilon_of_trials_composed": None, "accountant": "rdp", "delta": 1e-5,
+        record = dict.fromkeys(FIELDS) | {
+            "experiment": "davody_table5", "cell": "public_batch/eps=1", "paper_value": 97.61,
+            "test_accuracy": 95.25, "test_accuracy_ema": 96.5, "test_top5": 99.9,
+            "test_top5_ema": 99.95, "epsilon": 0.9994, "epsilon_target": 1.0,
+            "epsilon_rdp": 0.9994, "epsilon_pld": 0.91, "accountant": "rdp", "delta": 1e-5,
             "guarantee_holds": True, "no_guarantee_because": [], "not_covered": [],
-            "weights_from_elsewhere": [], "statement": None, "unit": "row",
-            "most_per_person": None, "epsilon_of_person": None,
-            "num_examples": 60_000, "num_rows": 60_000, "expected_batch_size": 2048,
-            "sampling_rate": 2048 / 60_000, "noise_multiplier": 3.0625, "l2_norm_clip": 1.0,
-            "updates": 352, "weight_noise_stddev": None, "statistics": "public",
-            "engine": "book_keeping", "noise_generator": "philox", "insecure_seed": None,
-            "resumes": 0, "seed": 0, "scale": "full", "pretrained": None,
-            "search": "on the test set", "trials": None,
+            "weights_from_elsewhere": [], "unit": "row", "num_examples": 60_000,
+            "num_rows": 60_000, "expected_batch_size": 2048, "sampling_rate": 2048 / 60_000,
+            "noise_multiplier": 3.0625, "l2_norm_clip": 1.0, "updates": 352,
+            "statistics": "public", "engine": "book_keeping", "noise_generator": "philox",
+            "resumes": 0, "seed": 0, "scale": "full", "search": "on the test set",
             "curve": [{"updates": 352, "epsilon": 0.9994, "test_accuracy": 95.25}],
-            "seconds": 61.5, "examples_per_second": 11_000.0, "device": None,
+            "seconds": 61.5, "examples_per_second": 11_000.0,
             "flags": {"norm": "public_batch", "seed": 0, "epsilon": 1.0},
-            "versions": {"tfdpnorm": "0.0.1"}, "commit": None,
+            "versions": {"tfdpnorm": "0.0.1"},
         }  # fmt: skip
         assert not set(fields) - set(record)
         record |= fields

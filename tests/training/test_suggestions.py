@@ -99,7 +99,7 @@ class TestThreeArguments:
             make_private(model, plan, convert="public_batch")
         private = make_private(model, convert="public_batch", **settings)
         assert private.plan.most_per_person == 3
-        assert "3 for each person, of whom some have fewer" in str(private.suggestion)
+        assert "3 for each person, also of fewer; epsilon is the same" in str(private.suggestion)
         assert private.suggestion.public_batch == "synthetic"
         assert "persons, of 3 rows each; at most" in str(private.suggestion)
 

@@ -201,11 +201,8 @@ def suggest(
     expected = forecast(model, plan)
     per_example, of_passes = "views", ""
     if plan.unit == "person":
-        per_example = "most_per_person"
-        of_passes = (
-            f": {plan.most_per_person} for each person, of whom some have fewer; epsilon is the same "
-            "for any number, and accuracy grows up to what most persons have"
-        )
+        per_example, k = "most_per_person", plan.most_per_person
+        of_passes = f": {k} for each person, also of fewer; epsilon is the same for any number"
     return Suggestion(
         plan=plan,
         clipping=Clipping(),

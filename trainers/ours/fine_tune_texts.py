@@ -20,6 +20,7 @@ import numpy as np
 from absl import app, flags
 from sklearn.linear_model import LogisticRegression
 
+from trainers.ours.small_data import entry
 from trainers.records.lines import make_missing, read
 
 FLAGS = flags.FLAGS
@@ -150,25 +151,15 @@ def text(records):
     lines = []
     for way in WAYS:
         of_way = [record for record in records if record["way"] == way]
-        if not of_way:
-            continue
-        cells = []
-        for epsilon in [None] if way == "plain" else epsilons:
-            found = [r["test_accuracy"] for r in of_way if r["epsilon_target"] == epsilon]
-            spread = f"{np.mean(found):.1f} +- {np.std(found):.1f} ({len(found)})"
-            cells.append(spread if found else "")
-        cells = ["", "", *cells] if way == "plain" else [*cells, ""]
-        seconds = np.mean([record["seconds"] for record in of_way])
-        lines.append(
-            (_SAID[way], f"{of_way[0]['trained_weights'] or 0:,}", *cells, f"{seconds:.0f}")
-        )
-    heads = ["way", "weights", *(f"eps={e:g}" for e in epsilons), "not private", "seconds"]
+        weights = f"{max((r['trained_weights'] or 0 for r in of_way), default=0):,}"
+        groups = [[r for r in of_way if r["epsilon_target"] == e] for e in (*epsilons, None)]
+        lines.append((_SAID[way], weights, *map(entry, groups)))
+    heads = ["way", "weights", *(f"eps={e:g}" for e in epsilons), "not private"]
+    first = records[0]
     said = (
-        f"Made from {len(records)} records by `python -m trainers.ours.fine_tune_texts "
-        "--table`. "
-        f"Test accuracy in percent on {records[0]['num_test']:,} texts, mean +- standard "
-        f"deviation over seeds (their number); {records[0]['num_examples']:,} private texts of AG "
-        f"News, delta {DELTA:g}. Seconds of a run, after features were computed."
+        f"Made from {len(records)} records by `python -m trainers.ours.fine_tune_texts --table`: "
+        f"{first['num_examples']:,} private texts of AG News, delta {DELTA:g}. Test accuracy in "
+        f"percent on {first['num_test']:,}, mean +- standard deviation over seeds (their number)."
     )
     return "\n\n".join([said, table(heads, lines)])
 

@@ -249,7 +249,7 @@ def text(records):
         of_way = [groups.get((name, way, epsilon)) for epsilon in epsilons]
         first, plain = next(filter(None, of_way)), groups.get((name, "plain", None))
         who = f"{name}, {first[0]['num_examples']:,} {first[0]['unit']}s"
-        entries = [group and _entry(group) or "" for group in of_way]
+        entries = [entry(group) for group in of_way]
         without = f"{_mean(plain):.1f}" if plain else ""
         rows.append((who, way, *entries, without, f"{_mean(first, 'commonest_class'):.0f}"))
     heads = ["data", "way", *(f"eps={e:g}" for e in epsilons), "not private", "commonest class"]
@@ -292,7 +292,10 @@ def _mean(group, field="test_accuracy"):
     return float(np.mean([record[field] for record in group]))
 
 
-def _entry(group):
+def entry(group):
+    """Mean and standard deviation of the accuracies of records, in words; "" for none."""
+    if not group:
+        return ""
     spread = np.std([record["test_accuracy"] for record in group])
     return f"{_mean(group):.1f} +- {spread:.1f} ({len(group)})"
 

@@ -36,17 +36,14 @@ def record_of(spec, **fields):
     """What a runner writes for a spec: by hand, not by the code that is tested."""
     return dict.fromkeys(FIELDS) | {
         "experiment": spec.experiment, "kind": spec.kind, "cell": spec.cell,
-        "network": spec.network, "column": spec.run.column, "paper_value": None,
-        "test_accuracy": 95.25, "test_accuracy_ema": None, "epsilon": 0.98765,
-        "epsilon_target": 1.0, "epsilon_rdp": 0.98765, "epsilon_pld": 0.9, "epsilon_claimed": None,
+        "network": spec.network, "column": spec.run.column, "test_accuracy": 95.25,
+        "epsilon": 0.98765, "epsilon_target": 1.0, "epsilon_rdp": 0.98765, "epsilon_pld": 0.9,
         "accountant": "rdp", "delta": 1e-5, "guarantee_holds": True, "no_guarantee_because": [],
         "num_examples": 1000, "expected_batch_size": 50, "sampling_rate": 0.05,
-        "noise_multiplier": 1.0, "l2_norm_clip": 1.0, "updates": 40, "weight_noise_stddev": None,
-        "statistics": "none", "engine": "book_keeping", "noise_generator": "philox",
-        "insecure_seed": None, "resumes": 0, "seed": spec.seed, "scale": "full",
-        "search": "not searched", "curve": [], "seconds": 10.0, "examples_per_second": 200.0,
-        "flags": spec.settings,
-        "versions": {}, "commit": None,
+        "noise_multiplier": 1.0, "l2_norm_clip": 1.0, "updates": 40, "statistics": "none",
+        "engine": "book_keeping", "noise_generator": "philox", "resumes": 0, "seed": spec.seed,
+        "scale": "full", "search": "not searched", "curve": [], "seconds": 10.0,
+        "examples_per_second": 200.0, "flags": spec.settings, "versions": {},
         **fields,
     }  # fmt: skip
 
