@@ -151,9 +151,9 @@ def text(records):
     lines = []
     for way in WAYS:
         of_way = [record for record in records if record["way"] == way]
-        weights = f"{max((r['trained_weights'] or 0 for r in of_way), default=0):,}"
+        weights = max((r["trained_weights"] or 0 for r in of_way), default=0)
         groups = [[r for r in of_way if r["epsilon_target"] == e] for e in (*epsilons, None)]
-        lines.append((_SAID[way], weights, *map(entry, groups)))
+        lines.append((_SAID[way], f"{weights:,}" if weights else "", *map(entry, groups)))
     heads = ["way", "weights", *(f"eps={e:g}" for e in epsilons), "not private"]
     first = records[0]
     said = (
