@@ -112,8 +112,8 @@ def test_nested_models():
 
 @pytest.mark.parametrize("name", models.names())
 @pytest.mark.slow_cases("resnet18", "resnet50", "tf_tutorial", "vgg", "wide_resnet", "wrn_16_4")
-def test_folded_networks_predict(name):
-    """In the graph of `predict`, whose fusions TensorFlow 2.15 cannot all run."""
+def test_folded_networks_predict(name, tmp_path):
+    """In the graph of `predict`, whose fusions TensorFlow 2.15 cannot all run; also from a file."""
     options = {"input_shape": (32, 32, 3)} if name == "resnet50" else {}
     if name in ("resnet9", "wide_resnet"):
         options = {"input_shape": (16, 16, 3), "width": 4} if name == "resnet9" else {}
@@ -127,7 +127,9 @@ def test_folded_networks_predict(name):
     folded, x = fold_public_statistics(model), rows[:3].astype(kind)
     expected = model(x, training=False).numpy()
     bound = 1e-3 * np.abs(expected).max()
-    np.testing.assert_allclose(folded.predict(x, verbose=0), expected, atol=bound)
+    folded.save(tmp_path / "folded.keras")
+    for one in (folded, keras.models.load_model(tmp_path / "folded.keras")):
+        np.testing.assert_allclose(one.predict(x, verbose=0), expected, atol=bound)
 
 
 def test_a_function_named_like_one_of_keras_stays():

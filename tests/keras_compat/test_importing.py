@@ -118,7 +118,7 @@ def test_a_stand_in_is_never_left_in_the_place_of_a_class():
     registry = Registry()
     importing._register(registry)
     assert registry.objects["tfdpnorm>ScaleNorm"] == 1
-    assert registry.objects["tfdpnorm>mish"](tf.zeros([1])).numpy() == 0
+    assert registry.objects["tfdpnorm>fused_mish"](tf.zeros([1])).numpy() == 0
 
 
 # --- versions of Keras ---

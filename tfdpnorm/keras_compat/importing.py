@@ -87,7 +87,7 @@ _MODULES = {
     "WeightNoise": "tfdpnorm.layers",
     "WeightStandardizedConv2D": "tfdpnorm.layers",
 }
-_FUNCTIONS = {"mish": "tfdpnorm.models.mish"}
+_FUNCTIONS = {"fused_mish": "tfdpnorm.models.mish"}
 
 
 def register_when_keras_is_imported():

@@ -15,7 +15,7 @@ from tfdpnorm.models.blocks import (
     dense_layers,
     logits_at_length_1,
 )
-from tfdpnorm.models.mish import mish
+from tfdpnorm.models.mish import fused_mish
 from tfdpnorm.models.registry import check_image_shape, family
 
 # --- dense layers ---
@@ -287,7 +287,7 @@ def resnet9(x, normalize, num_classes, scale_norm=False, order="conv_norm_act", 
     integer("width", width, at_least=1, wrong_type=ValueError)
 
     def activated(x, name):
-        return keras.layers.Activation(mish, name=f"{name}_mish")(x)
+        return keras.layers.Activation(fused_mish, name=f"{name}_mish")(x)
 
     def block(x, filters, name, pool=False):
         # Without any normalisation a bias is needed to shift what Mish sees.

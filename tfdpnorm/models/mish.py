@@ -8,10 +8,12 @@ from tfdpnorm.keras_compat.devices_and_precision import compiled
 
 
 @keras.utils.register_keras_serializable(package="tfdpnorm")
-def mish(x):
+def fused_mish(x):
     """x tanh(softplus(x)), of the dtype of x, computed in float32 under a half-precision policy.
 
-    Misra (2020), "Mish: a self regularized non-monotonic activation function", Equation 1.
+    Misra (2020), "Mish: a self regularized non-monotonic activation function", Equation 1. A file
+    of Keras 2 names a function called like one of its own as that one, which TensorFlow 2.15 cannot
+    run behind a folded batch normalisation.
     """
     return tf.cast(_mish(widened(x)), x.dtype)
 

@@ -13,7 +13,7 @@ from tensorflow import keras
 from tests.private_of import private_of
 from tfdpnorm.keras_compat.variables import KERAS_VERSION
 from tfdpnorm.layers import PublicBatchNormalization, ScaleNorm
-from tfdpnorm.models.mish import mish
+from tfdpnorm.models.mish import fused_mish
 
 STEPS, MADE = 8, 5
 SETTINGS = {
@@ -40,7 +40,7 @@ def folder_of(version):
 def private(run_dir, resume=False):
     """A private model that has begun in a folder, or goes on there."""
     inputs = keras.Input((8, 8, 3))
-    x = keras.layers.Conv2D(4, 3, padding="same", activation=mish, name="stem")(inputs)
+    x = keras.layers.Conv2D(4, 3, padding="same", activation=fused_mish, name="stem")(inputs)
     x = PublicBatchNormalization(name="norm")(x)
     x = ScaleNorm("group", groups=2, name="scale")(x)
     x = keras.layers.GlobalAveragePooling2D(name="pool")(x)
