@@ -181,7 +181,10 @@ MUTANTS = (
         "if share := each.overflow(rows):",
         "if share := each.overflow():",
         "Of a person with two examples, the second displaces somebody at no cost.",
-        _no_excess,
+        tests_in(
+            "tests/privacy/test_truncation.py",
+            "test_two_examples_overflow_where_one_place_is_left",
+        ),
     ),
     fault(
         "overflows-without-losses",

@@ -16,7 +16,7 @@ from tfdpnorm.privacy.mechanisms import Mechanism
 from tfdpnorm.privacy.mixtures import losses_profile
 from tfdpnorm.privacy.slots import Slots
 
-EPSILONS = np.array([0.0, 0.05, 0.3, 1.0, 2.5])
+EPSILONS = np.array([0.0, 0.05, 0.3, 1.0, 2.5, 9.0])
 
 
 def placements(count, q, most):
@@ -88,9 +88,9 @@ def test_no_small_case_exceeds_what_is_stated(kind, others, q, most, z, rows):
 def test_there_is_a_price():
     """One of two drawn takes part: what is stated without the limit does not hold."""
     z, q, terms = 0.6, 0.5, terms_of("opposite", 1, 1, 1)
-    exact = divergences(sums(2, q, 1, terms), sums(1, q, 1, terms), z)[-1]
-    stated = losses_profile([Mechanism(q, z, 1, 1, 1)], 1e-3)(EPSILONS)[-1]
-    plain = losses_profile([Mechanism(q, z, 1)], 1e-3)(EPSILONS)[-1]
+    exact = divergences(sums(2, q, 1, terms), sums(1, q, 1, terms), z)[4]
+    stated = losses_profile([Mechanism(q, z, 1, 1, 1)], 1e-3)(EPSILONS[:5])[4]
+    plain = losses_profile([Mechanism(q, z, 1)], 1e-3)(EPSILONS[:5])[4]
     assert plain < 0.9 * exact < exact < stated
 
 
@@ -98,13 +98,22 @@ def test_overflows_add_up_over_updates_and_phases():
     """Two accountants, two formulas: neither is far below the other."""
     one, other = Mechanism(0.1, 1.5, 30, 20, 100), Mechanism(0.05, 1.0, 10, 14, 100)
     plain = [one[:3], other[:3]]
-    stated = losses_profile([one, other], 1e-3)(EPSILONS)
-    by_rdp = rdp_profile([one, other])(EPSILONS)
-    assert (losses_profile([Mechanism(*x) for x in plain], 1e-3)(EPSILONS) < stated).all()
-    assert (rdp_profile([Mechanism(*x) for x in plain])(EPSILONS) <= by_rdp).all()
+    stated = losses_profile([one, other], 1e-3)(EPSILONS[:5])
+    by_rdp = rdp_profile([one, other])(EPSILONS[:5])
+    assert (losses_profile([Mechanism(*x) for x in plain], 1e-3)(EPSILONS[:5]) < stated).all()
+    assert (rdp_profile([Mechanism(*x) for x in plain])(EPSILONS[:5]) <= by_rdp).all()
     assert (stated < by_rdp).all()
     certain = sum(each.count * each.overflow() for each in (one, other))
-    assert (stated < losses_profile([Mechanism(*x) for x in plain], 1e-3)(EPSILONS) + certain).all()
+    assert (
+        stated < losses_profile([Mechanism(*x) for x in plain], 1e-3)(EPSILONS[:5]) + certain
+    ).all()
+
+
+def test_two_examples_overflow_where_one_place_is_left():
+    limited, plain = Mechanism(0.7, 0.6, 1, 2, 1), Mechanism(0.7, 0.6, 1)
+    assert limited.overflow() == 0 and limited.overflow(2) == pytest.approx(0.7)
+    found, without = (losses_profile([each], 1e-3, 2)(EPSILONS[3:5]) for each in (limited, plain))
+    assert (found > 1.1 * without).all()
 
 
 @each("count, q, most", [(3, 0.6, 2), (4, 0.5, 1)])
