@@ -108,7 +108,7 @@ MUTANTS = (
     ),
     fault(
         "trained-before-unsaid",
-        "tfdpnorm/training/provenance.py",
+        "tfdpnorm/earlier_training.py",
         'known = (caveat("trained_before", steps=steps),) if steps else ()',
         "known = ()",
         "What a model has learnt without privacy before the run is not mentioned.",
@@ -117,7 +117,7 @@ MUTANTS = (
     fault(
         "files-begin-fresh",
         "tfdpnorm/convert/convert.py",
-        "    remember_training(loaded, _steps_in_file(path))\n",
+        "    remember_training(loaded, steps_in_file(path))\n",
         "",
         "A file that was trained without noise passes for a new model.",
         tests_in("tests/training/test_provenance.py", "TestAtTheStart"),

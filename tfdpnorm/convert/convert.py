@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import pathlib
 import warnings
-import zipfile
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -18,6 +16,7 @@ from tfdpnorm.convert.backbone import checked_trainable, counts, freeze
 from tfdpnorm.convert.converters import OF_NEW_LAYER, CannotConvertError, Settings
 from tfdpnorm.convert.exchanges import Exchanges
 from tfdpnorm.convert.report import ConversionReport, output_change
+from tfdpnorm.earlier_training import remember_training, steps_in_file
 from tfdpnorm.errors import level_of_caller
 from tfdpnorm.independence import check_no_adapted_layers
 from tfdpnorm.independence.examples import input_specs
@@ -33,7 +32,6 @@ from tfdpnorm.keras_compat.saving import (
 from tfdpnorm.keras_compat.variables import KERAS_3
 from tfdpnorm.layers import PublicMomentsLayer, PublicStatistics, record_pass
 from tfdpnorm.privacy.metadata import read_metadata
-from tfdpnorm.training.provenance import remember_training
 
 if TYPE_CHECKING:
     import os
@@ -102,32 +100,8 @@ def load_model(
             "does not hold. Pass them in custom_objects."
         )
     read_metadata(path)
-    remember_training(loaded, _steps_in_file(path))
+    remember_training(loaded, steps_in_file(path))
     return loaded
-
-
-def _steps_in_file(path):
-    """The steps of the optimizer that a file of a model or a SavedModel holds; 0 without one."""
-    if path.is_dir():
-        reader = tf.train.load_checkpoint(str(path / "variables" / "variables"))
-        names = [name for name in reader.get_variable_to_shape_map() if "optimizer" in name]
-        return _most_steps(np.asarray(reader.get_tensor(name)) for name in names)
-    import h5py  # which models that are not from files do not need
-
-    with contextlib.ExitStack() as stack:
-        file = path
-        if zipfile.is_zipfile(path):
-            archive = stack.enter_context(zipfile.ZipFile(path))
-            file = stack.enter_context(archive.open("model.weights.h5"))
-        file, found = stack.enter_context(h5py.File(file, "r")), []
-        for name in {"optimizer", "optimizer_weights"} & set(file):
-            file[name].visititems(lambda _, each: found.append(each))
-        return _most_steps(each[()] for each in found if isinstance(each, h5py.Dataset))
-
-
-def _most_steps(values):
-    """The largest of single integers, which an optimizer counts its steps by."""
-    return max((int(v) for v in values if not v.shape and v.dtype.kind in "iu"), default=0)
 
 
 OPTIONS = (

@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 from tensorflow import keras
 
+from tfdpnorm.earlier_training import remember_training
 from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.keras_compat.models import own_weights, sublayers
 from tfdpnorm.keras_compat.training import steps_of
@@ -239,20 +240,6 @@ def _are_same(one, other):
     """Whether two tensors lie in the same memory, or have the same bytes."""
     one, other = np.asarray(one), np.asarray(other)
     return one.ctypes.data == other.ctypes.data or one.tobytes() == other.tobytes()
-
-
-def remember_training(model, steps=None):
-    """Remembers that the weights of a model were trained, as its optimizer or `steps` say.
-
-    So that copies, converted models and parts of it are known by these weights, too.
-    """
-    if steps is None:
-        models = [x for x in (model, *sublayers(model)) if isinstance(x, keras.Model)]
-        steps = max(steps_of(getattr(x, "optimizer", None)) for x in models)
-    known = (caveat("trained_before", steps=steps),) if steps else ()
-    if known and model.built:
-        remember(weight_digests([v.numpy() for v in weights(model)]), known)
-    return known
 
 
 def _earlier_training(model):
