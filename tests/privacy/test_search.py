@@ -98,15 +98,17 @@ def test_delta_has_room_for_overflows_of_all_trials(rows):
     search = SearchPlan(4, math.inf, ((0.1, 2.0, 50),))
     rdp = selection_rdp(50 * rdp_of_update(0.1, 2.0), NumberOfRuns(4, math.inf))
     assert search.epsilon(DELTA) == rdp_to_epsilon(rdp, 0.999 * DELTA)
-    most = search.most_per_batch(DELTA, 100, 0.1, 50)
-    assert 4 * 50 * stats.binom.sf(most - 1, 100, 0.1) <= 1e-3 * DELTA
-    plan = make_plan(
-        **{**PLAN, "expected_batch_size": 10}, noise_multiplier=2.0, steps=50, most_per_batch=most
-    )
-    added = search.profile(plan, rows)(np.array([600.0]))[0]  # without overflows it is below 1e-200
-    if rows == 1:
-        assert added == pytest.approx(1e-3 * DELTA)
-    assert added >= 4 * 50 * stats.binom.sf(most - rows, 100, 0.1)
+    most = search.most_per_batch(DELTA, 100, 0.1, 50, rows)
+    assert 4 * 50 * stats.binom.sf(most - rows, 100, 0.1) <= 1e-3 * DELTA
+    trial = {**PLAN, "expected_batch_size": 10, "noise_multiplier": 2.0, "steps": 50}
+    of_rows = make_plan(**trial, most_per_batch=most, most_per_person=rows, unit="row")
+    assert search.covers(of_rows)
+    # Without overflows, it would be below 1e-200.
+    assert search.profile(of_rows, rows)(np.array([600.0])) == pytest.approx(1e-3 * DELTA)
+    with pytest.raises(ValueError, match="most_per_person=3"):
+        search.profile(of_rows, 3)
+    fewer = make_plan(**trial, most_per_batch=most - 8, most_per_person=rows, unit="row")
+    assert not search.covers(fewer)
 
 
 def test_which_runs_a_search_covers():

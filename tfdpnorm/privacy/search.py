@@ -15,7 +15,7 @@ import numpy as np
 
 from tfdpnorm import arguments
 from tfdpnorm.privacy.accountants import composed_rdp, of_rdp, rdp_to_epsilon
-from tfdpnorm.privacy.mechanisms import exceeds, overflows
+from tfdpnorm.privacy.mechanisms import overflows
 from tfdpnorm.privacy.profiles import of_group, plus
 from tfdpnorm.privacy.selection import NumberOfRuns, selection_rdp
 from tfdpnorm.privacy.slots import SHARE_OF_DELTA, most_per_batch_for
@@ -102,22 +102,24 @@ class SearchPlan:
 
     def covers(self, plan):
         """Whether a run with that `PrivacyPlan` costs at most what a trial may."""
+        stated = plan.stated_per_person or 1
         return any(
             plan.sampling_rate <= rate and plan.noise_multiplier >= noise and plan.steps <= updates
             for rate, noise, updates in self.trials
-        ) and overflows([plan.mechanism(plan.steps)]) <= self.overflows_of_trial(plan.delta)
+        ) and self._has_delta_for(overflows([plan.mechanism(plan.steps)], stated), plan.delta)
 
-    def most_per_batch(self, delta, num_examples, sampling_rate, updates):
-        """The most examples in the batches of a trial that this search `covers`."""
-        overflow = self.overflows_of_trial(delta) / updates
-        return most_per_batch_for(num_examples, sampling_rate, overflow)
+    def most_per_batch(self, delta, num_examples, sampling_rate, updates, rows=1):
+        """The most examples in the batches of a trial that this search `covers`.
 
-    def overflows_of_trial(self, delta):
-        """How many overflows are expected of a trial, at most: those of all of them are in delta.
-
-        A batch that is limited as usual costs divergences of high orders too much for a search.
+        All trials together are expected to overflow so seldom that it is in delta. The usual limit
+        would cost divergences of high orders too much. `rows` is of a person whose epsilon is
+        stated.
         """
-        return self._for_overflows * delta / self.expected_trials
+        overflow = self._for_overflows * delta / self.expected_trials / updates
+        return most_per_batch_for(num_examples, sampling_rate, overflow, rows)
+
+    def _has_delta_for(self, overflows_of_trial, delta):
+        return self.expected_trials * overflows_of_trial <= self._for_overflows * delta
 
     @property
     def _for_overflows(self):
@@ -154,21 +156,16 @@ class SearchPlan:
     def profile(self, plan, rows=1, trial=()):
         """The profile for a person of `rows` training examples; see `epsilon`.
 
-        `plan` is the `PrivacyPlan` of one of the trials.
+        `plan` is the `PrivacyPlan` of one of the trials. Raises ValueError for a person of more
+        rows than it states an epsilon for: their overflows have no share of delta.
         """
+        if rows > (plan.stated_per_person or 1):
+            raise ValueError(
+                f"A search states no epsilon for persons with {rows} rows, but with "
+                f"{plan.stated_per_person or 1}. Plan its trials with most_per_person={rows}."
+            )
         known = of_group(of_rdp(_rdp(self, self.trials, tuple(trial))), rows)
-        return plus(known, self._overflows(plan.delta, plan.num_examples, rows))
-
-    def _overflows(self, delta, num_examples, rows):
-        """The expected overflows of all trials, for a person of `rows` examples."""
-        if rows == 1:
-            return self._for_overflows * delta
-        of_trials = []
-        for rate, _, updates in self.trials:
-            most = self.most_per_batch(delta, num_examples, rate, updates)
-            least = most - 7  # before it was rounded
-            of_trials.append(updates * exceeds(num_examples, rate, least - rows) if rate < 1 else 0)
-        return self.expected_trials * max(of_trials)
+        return plus(known, self._for_overflows * plan.delta)
 
     def _epsilon(self, rdp, delta):
         return rdp_to_epsilon(rdp, (1 - self._for_overflows) * delta)

@@ -52,6 +52,15 @@ _WRITERS = (
 )
 
 
+def rows_stated(settings):
+    """Of how many rows a person has an epsilon of their own, by settings of `make_plan`; 1 of none.
+
+    See `PrivacyPlan.stated_per_person`.
+    """
+    most = settings.get("most_per_person") or 1
+    return most if settings.get("unit") == "row" else 1
+
+
 class SearchTrial(NamedTuple):
     """The settings that a search gives to one of its trials.
 
@@ -74,9 +83,8 @@ class SearchTrial(NamedTuple):
     def most_per_batch(self, settings):
         """The most examples in the batches of these settings, see `PrivacyPlan`."""
         count, steps = settings["num_examples"], settings["steps"]
-        return self.search.most_per_batch(
-            self.delta, count, settings["expected_batch_size"] / count, steps
-        )
+        rate = settings["expected_batch_size"] / count
+        return self.search.most_per_batch(self.delta, count, rate, steps, rows_stated(settings))
 
     def declare(self, ledger):
         """Tells the ledger of the trial's run of the search."""

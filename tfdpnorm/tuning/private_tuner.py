@@ -31,6 +31,7 @@ from tfdpnorm.tuning.hypermodel import (
     check_fit_arguments,
     check_trial_callbacks,
     checked_settings,
+    rows_stated,
 )
 from tfdpnorm.tuning.trials import SCORE, random_values, score_of
 
@@ -294,7 +295,9 @@ class PrivateTuner(keras_tuner.Tuner):
             l2_norm_clip=given["l2_norm_clip"],
             noise_multiplier=noise,
             delta=delta,
-            most_per_batch=self.search_plan.most_per_batch(delta, count, rate, updates),
+            most_per_batch=self.search_plan.most_per_batch(
+                delta, count, rate, updates, rows_stated(given)
+            ),
             most_per_person=given.get("most_per_person"),
             unit=given.get("unit"),
         )
