@@ -10,7 +10,7 @@ from scipy import integrate, stats
 
 from tests.each import each
 from tfdpnorm.data import poisson_batches
-from tfdpnorm.data.poisson import insecure_bits, some_of
+from tfdpnorm.data.poisson import insecure_bits, truncated
 from tfdpnorm.privacy.accountants import rdp_profile
 from tfdpnorm.privacy.mechanisms import Mechanism
 from tfdpnorm.privacy.mixtures import losses_profile
@@ -131,7 +131,7 @@ def test_draws_have_the_distribution_of_the_lemma(count, q, most):
 @each("drawn", [0, 3, 5, 9])
 def test_some_of_the_drawn_take_part(drawn):
     rows = np.arange(100, 100 + drawn)
-    taken = some_of(rows, 5, insecure_bits(1, 2))
+    taken = truncated(rows, 5, insecure_bits(1, 2))
     assert len(taken) == min(drawn, 5) == len(set(taken)) and set(taken) <= set(rows)
     if drawn == 9:
         assert sorted(taken) != list(rows[:5])

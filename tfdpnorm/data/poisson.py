@@ -100,7 +100,7 @@ def random_slots(count, slots, bits):
             return order[:count]
 
 
-def some_of(rows, most, bits):
+def truncated(rows, most, bits):
     """Returns the drawn `rows` [n], or `most` of them, each subset equally likely."""
     return rows if len(rows) <= most else rows[random_slots(most, len(rows), bits)]
 
@@ -336,7 +336,7 @@ class PoissonBatches:
         # the process: `draw` holds numbers only, or the data would stay with it.
         num_examples, sampling_rate = self._num_examples, self.sampling_rate
         most_drawn = slots.most_per_batch
-        batches = slots.batches if shared is None else shared.count_of(slots.batches)
+        batches = slots.batches if shared is None else len(shared.share_of(range(slots.batches)))
         no_row, most, persons = self.examples.count, self.most_per_person, self.persons
 
         def draw(update, *index):
@@ -346,7 +346,7 @@ class PoissonBatches:
                 bits = shared.bits(int(update))
             else:
                 bits = secret_bits
-            rows = some_of(poisson_rows(num_examples, sampling_rate, bits), most_drawn, bits)
+            rows = truncated(poisson_rows(num_examples, sampling_rate, bits), most_drawn, bits)
             if index:
                 rows = rows_of_persons(rows, *index, most, bits)
             # The row after the last is the row of zeros.

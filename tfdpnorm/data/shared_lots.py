@@ -30,11 +30,6 @@ class SharedLots:
 
         return words
 
-    def count_of(self, batches):
-        """Returns how many of all physical batches are those of this process."""
-        first, end = share(self._index, self._count, batches)
-        return end - first
-
     def share_of(self, batches):
         """Returns the physical batches of this process, from all of them [K, ...]."""
         first, end = share(self._index, self._count, len(batches))
