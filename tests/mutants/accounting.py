@@ -442,8 +442,8 @@ MUTANTS = (
     fault(
         "phases-calibrated-alone",
         _CALIBRATION,
-        "if not earlier and not is_limited:",
-        "if not is_limited:",
+        "if not earlier and not updates.overflow():",
+        "if not updates.overflow():",
         "The noise of a second phase spends the whole budget once more.",
         tests_in(_PHASES, "test_the_budget_is_of_all_phases"),
     ),

@@ -213,8 +213,8 @@ MUTANTS = (
     fault(
         "noise-without-the-limit",
         "tfdpnorm/privacy/planning.py",
-        "noise_multiplier=noise_of_plan(plan, budget, True)",
-        "noise_multiplier=noise_multiplier",
+        "if plan.most_per_batch == unlimited.most_per_batch:",
+        "if plan:",
         "The noise is calibrated without the limit, which costs more than the budget.",
         tests_in(_OF_SLOTS, "test_the_noise_for_a_budget_includes_it"),
     ),
@@ -237,8 +237,8 @@ MUTANTS = (
     fault(
         "trials-with-any-limit",
         "tfdpnorm/privacy/search.py",
-        "<= self.overflows_of_trial(plan.delta)",
-        "<= 1",
+        "return self.expected_trials * overflows_of_trial <= self._for_overflows * delta",
+        "return overflows_of_trial <= 1",
         "Trials overflow more often than their search has delta for.",
         tests_in("tests/privacy/test_search.py", "test_which_runs_a_search_covers"),
     ),

@@ -75,6 +75,14 @@ def test_the_noise_for_a_budget_includes_it():
         assert 1.996 < plan.epsilon_after(400) <= 2
 
 
+@each("epsilon", [1e-2, 30, 300, 349, 500, 700])
+def test_any_budget_can_be_met(epsilon):
+    """Also where two ways to the epsilon of a limited batch meet."""
+    sizes = dict(num_examples=1_000, expected_batch_size=50, steps=100, l2_norm_clip=1.0)
+    plan = make_plan(**sizes, budget=PrivacyBudget(epsilon, 1e-5), accountant="pld")
+    assert 0.98 * epsilon <= plan.epsilon_after(100) <= epsilon and plan.most_per_batch < 120
+
+
 def test_hardly_any_update_may_draw_too_many():
     sizes = dict(num_examples=1_437, expected_batch_size=64, steps=400, l2_norm_clip=1.0)
     with pytest.raises(ValueError, match="most_per_batch of at least 88, got 80"):

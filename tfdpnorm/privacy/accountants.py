@@ -20,6 +20,7 @@ from tfdpnorm import arguments
 from tfdpnorm.choices import ACCOUNTANTS
 from tfdpnorm.privacy.mechanisms import Mechanism, overflows
 from tfdpnorm.privacy.mixtures import (
+    HOPELESS,
     LARGEST_EXPONENT,
     delta_lost_by_pld,
     deltas_by_overflows,
@@ -41,6 +42,7 @@ _UNSEEN = 1e-16
 _MOST_OVERFLOWS = 60
 _FEW_OVERFLOWS = 9
 _ROUNDS = 4  # of looking closer for an epsilon
+_LEAST_OF_PLD = 1e-4  # below, its grid is so fine that it takes ten seconds, for nothing
 
 _GRID_RATIO = 1.15
 
@@ -263,7 +265,8 @@ def with_overflows(mechanism, epsilon, rows=1):
 
     For a person of `rows` examples. None where the losses cannot be computed.
     """
-    if not 0 < epsilon < LARGEST_EXPONENT:
+    # Half, for the epsilon of the result is computed where Renyi divergences are not hopeless.
+    if not 0 < epsilon < LARGEST_EXPONENT / 2:
         return None
     interval = pld_interval(epsilon, mechanism.count)
     try:
@@ -319,9 +322,13 @@ def _kept_pld_epsilon(parts, delta):
         events = [dp_sgd_event(*part[:3]) for part in parts]
         estimate = coarse_epsilon(dp_accounting.ComposedDpEvent(events), delta)
         updates = sum(part.count for part in parts)
-        if estimate < LARGEST_EXPONENT:
+        if estimate < _LEAST_OF_PLD:
+            return _ACCOUNTANTS["rdp"].epsilon(parts, delta)
+        if estimate < HOPELESS:
             delta_for_pld(delta, updates)
-            return epsilon_at(losses_profile(parts, pld_interval(estimate, updates)), delta)
+            found = epsilon_at(losses_profile(parts, pld_interval(estimate, updates)), delta)
+            if math.isfinite(found):
+                return found
         delta -= expected  # as if the results of an overflow were in the open
         if delta <= 0:
             return math.inf

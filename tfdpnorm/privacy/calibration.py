@@ -14,7 +14,6 @@ from tfdpnorm.privacy.accountants import (
     dp_sgd_event,
 )
 from tfdpnorm.privacy.budget import PrivacyBudget
-from tfdpnorm.privacy.mechanisms import Mechanism
 from tfdpnorm.privacy.rounding import ceil_float
 
 _AIM = 0.999  # The fraction of the target at which the search is content.
@@ -83,21 +82,18 @@ def _calibrated(budget, sampling_rate, updates, accountant):
     return noise_reaching(reached, budget, sampling_rate, updates, accountant, guess, by.or_else)
 
 
-def noise_of_plan(plan, budget, is_limited=False):
+def noise_of_plan(plan, budget, guess=None):
     """The noise multiplier with which all updates of a `PrivacyPlan` and earlier phases spend it.
 
-    Without what the limit on batches costs; or, with `is_limited`, with that, from the noise of a
-    plan for which it was calibrated without. Raises PrivacyError if the phases have spent the
-    budget.
+    `guess` is the one without what the limit on batches costs, if that is known. Raises
+    PrivacyError if the phases have spent the budget.
     """
     known = (budget, plan.sampling_rate, plan.steps, plan.accountant)
     updates, earlier = plan.mechanism(plan.steps), plan.earlier_mechanisms
-    if math.isinf(budget.epsilon) or (is_limited and not updates.overflow()):
-        return plan.noise_multiplier
-    if not earlier and not is_limited:
+    if math.isinf(budget.epsilon):
+        return 0.0
+    if not earlier and not updates.overflow():
         return calibrate_noise_multiplier(*known)
-    if not is_limited:
-        updates = Mechanism(*updates[:3])
     spent = composed_epsilon(earlier, budget.delta, plan.accountant)
     if spent >= _AIM * budget.epsilon:
         raise PrivacyError(
@@ -110,10 +106,8 @@ def noise_of_plan(plan, budget, is_limited=False):
         own = updates._replace(noise_multiplier=noise_multiplier)
         return composed_epsilon([*earlier, own], budget.delta, plan.accountant)
 
-    # The limit costs a thousandth of epsilon, or what its user is willing to pay.
-    guess = (
-        1.0005 * plan.noise_multiplier if is_limited else 1.2 * calibrate_noise_multiplier(*known)
-    )
+    # The limit costs a thousandth of epsilon; phases, or a limit that was given, may cost more.
+    guess = 1.2 * calibrate_noise_multiplier(*known) if guess is None else 1.0005 * guess
     return noise_reaching(reached, *known, guess, accountant_of(plan.accountant).or_else)
 
 

@@ -20,7 +20,9 @@ _MOST_NUMBERS = 8_000_000  # Points of a grid times components.
 _TABLE = 4_096
 _MOST_STEPS = 60
 _PRECISION = 1e-13
-# Beyond, exp overflows; such guarantees are worthless.
+# Bounds by Renyi divergences beyond which losses are not worth computing: there is no epsilon below
+# that at which exp overflows. Such guarantees are worthless.
+HOPELESS = 3_000
 LARGEST_EXPONENT = 700.0
 # What the Fourier transforms of a composition may take from delta, by rounding, for each update: up
 # to 0.15 units of the last place of 1 were seen.

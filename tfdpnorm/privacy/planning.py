@@ -122,18 +122,10 @@ def make_plan(
         "unit": unit,
         "most_per_batch": most_per_batch,
     }
-    if budget is not None:
-        # Check all values before the calibration, whose own errors would speak of a sampling rate
-        # that the caller never gave. Any noise will do for these checks.
-        noise_multiplier = 0.0 if math.isinf(budget.epsilon) else 1.0
-        limit = num_examples if most_per_batch is None else most_per_batch
-        checked = PrivacyPlan(
-            noise_multiplier=noise_multiplier, **{**settings, "most_per_batch": limit}
-        )
-        noise_multiplier = noise_of_plan(checked, budget)
-    plan = PrivacyPlan(noise_multiplier=noise_multiplier, **settings)
-    if budget is not None:
-        plan = dataclasses.replace(plan, noise_multiplier=noise_of_plan(plan, budget, True))
+    if budget is None:
+        plan = PrivacyPlan(noise_multiplier=noise_multiplier, **settings)
+    else:
+        plan = _calibrated(settings, budget)
     if plan.noise_multiplier:
         accountant_of(plan.accountant).check(plan.delta, plan.steps)  # and not amid the training
     if plan.delta >= 1 / plan.num_examples:
@@ -145,6 +137,23 @@ def make_plan(
             stacklevel=2,
         )
     return plan
+
+
+def _calibrated(settings, budget):
+    """The `PrivacyPlan` of these settings with the noise for a budget.
+
+    The limit on batches depends on the noise, and costs a little of the budget.
+    """
+    # All values are checked before, as the calibration would speak of a sampling rate that the
+    # caller never gave. Any noise will do for that; no batch of N examples exceeds a limit of N.
+    limit, noise = settings["most_per_batch"], 0.0 if math.isinf(budget.epsilon) else 1.0
+    unlimited = {**settings, "most_per_batch": settings["num_examples"] if limit is None else limit}
+    unlimited = PrivacyPlan(noise_multiplier=noise, **unlimited)
+    noise = noise_of_plan(unlimited, budget)
+    plan = PrivacyPlan(noise_multiplier=noise, **settings)
+    if plan.most_per_batch == unlimited.most_per_batch:
+        return plan
+    return dataclasses.replace(plan, noise_multiplier=noise_of_plan(plan, budget, noise))
 
 
 def _check_amount(budget, noise_multiplier, delta):

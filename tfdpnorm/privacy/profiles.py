@@ -16,10 +16,8 @@ from scipy import special
 from tfdpnorm import arguments
 from tfdpnorm.privacy.accountants import accountant_of, rdp_profile
 from tfdpnorm.privacy.mechanisms import Mechanism
-from tfdpnorm.privacy.mixtures import LARGEST_EXPONENT, losses_profile, pld_interval
+from tfdpnorm.privacy.mixtures import HOPELESS, LARGEST_EXPONENT, losses_profile, pld_interval
 
-# Epsilons whose privacy losses are not worth computing: exp(700) is the largest number.
-_HOPELESS = 3_000
 _ROUNDS = 4
 # For the bounds on attacks: any will do, more of them are tighter.
 _EPSILONS = np.concatenate([np.linspace(0, 2, 201), np.geomspace(2.01, 60, 600)])
@@ -47,7 +45,7 @@ def composed_profile(parts, delta, rows=1):
         return of_nothing
     known = [of_group(rdp_profile(parts), rows)]
     epsilon = rows * accountant_of("rdp").epsilon(parts, delta)
-    if 0 < epsilon < _HOPELESS:
+    if 0 < epsilon < HOPELESS:
         interval = pld_interval(epsilon, sum(part.count for part in parts))
         try:
             known.append(losses_profile(parts, interval, rows))

@@ -87,37 +87,39 @@ def most_per_batch_at(mechanism, num_examples, delta, accountant, rows=1):
         accountant: Its name.
         rows: Of a person for whom an epsilon is stated, too: it is of no more than that.
     """
-    allowed = SHARE_OF_DELTA * delta
+    known = {1: None}  # by the rows of a person: delta for each number of overflows
     epsilon = composed_epsilon([mechanism], delta, accountant)
     if math.isfinite(epsilon):
-        deltas = accountant_of(accountant).deltas_by_overflows(mechanism, (1 + PRICE) * epsilon)
-        allowed = max(allowed, _most_expected(deltas, delta))
-    rate, count = mechanism.sampling_rate, mechanism.count
-    most = most_per_batch_for(num_examples, rate, allowed / count)
-    if rows == 1 or not mechanism.noise_multiplier:
-        return most
-    allowed = SHARE_OF_DELTA * delta
-    epsilon = epsilon_at(composed_profile((mechanism,), delta, rows), delta)
-    deltas = with_overflows(mechanism, (1 + PRICE) * epsilon, rows)
-    if deltas is not None:
-        allowed = max(allowed, _most_expected(deltas, delta))
-    places = most_per_batch_for(num_examples, rate, allowed / count) + rows - 1
-    return min(max(most, _rounded_up(places)), num_examples)
+        known[1] = accountant_of(accountant).deltas_by_overflows(mechanism, _dearer(epsilon))
+        if rows > 1:
+            epsilon = epsilon_at(composed_profile((mechanism,), delta, rows), delta)
+            known[rows] = with_overflows(mechanism, _dearer(epsilon), rows)
+    most = 1
+    for of_person, deltas in known.items():
+        allowed = 0.0 if deltas is None else _most_expected(deltas, delta)
+        overflow = max(allowed, SHARE_OF_DELTA * delta) / mechanism.count
+        rate = mechanism.sampling_rate
+        most = max(most, most_per_batch_for(num_examples, rate, overflow, of_person))
+    return most
 
 
-def most_per_batch_for(num_examples, sampling_rate, overflow):
-    """Returns the fewest S, a multiple of 8 or N, that others hardly ever fill.
+def most_per_batch_for(num_examples, sampling_rate, overflow, rows=1):
+    """Returns the fewest S, a multiple of 8 or N, of which others hardly ever leave too few.
 
-    That is, with a probability of at most `overflow`.
+    They leave fewer than `rows` with a probability of at most `overflow`.
     """
     too_few, enough = 0, num_examples
     while enough - too_few > 1:
         middle = (too_few + enough) // 2
-        if exceeds(num_examples, sampling_rate, middle - 1) <= overflow:
+        if exceeds(num_examples, sampling_rate, middle - rows) <= overflow:
             enough = middle
         else:
             too_few = middle
     return min(_rounded_up(enough), num_examples)
+
+
+def _dearer(epsilon):
+    return (1 + PRICE) * epsilon
 
 
 def _most_expected(deltas, delta):
