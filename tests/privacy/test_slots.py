@@ -73,6 +73,9 @@ def test_the_noise_for_a_budget_includes_it():
         plan = make_plan(**sizes, budget=PrivacyBudget(2.0, 1e-5), most_per_batch=most)
         assert most in (None, plan.most_per_batch)
         assert 1.996 < plan.epsilon_after(400) <= 2
+    for budget in (1.0, 2.0, 4.0, 8.0):  # with the noise of no limit, some would be above
+        plan = make_plan(**sizes, budget=PrivacyBudget(budget, 1e-5), accountant="pld")
+        assert plan.epsilon_after(400) <= budget
 
 
 @each("epsilon", [1e-2, 30, 300, 349, 500, 700])
