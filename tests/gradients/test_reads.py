@@ -164,7 +164,7 @@ def by_its_inputs(layer):
 )
 def test_a_gradient_by_inputs_is_rejected(layer, shape):
     """What it depends on reads the weights past the z's."""
-    with pytest.raises(ValueError, match="tf.GradientTape"):
+    with pytest.raises(ValueError, match="tf.GradientTape|other code"):
         proof_of(by_its_inputs(layer()), (6, *shape))
 
 

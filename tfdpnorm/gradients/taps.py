@@ -20,7 +20,7 @@ from tfdpnorm.keras_compat.graphs import (
 )
 from tfdpnorm.keras_compat.layers import is_quantized, is_rematerialized
 from tfdpnorm.keras_compat.models import is_stock, own_weights, sublayers, weight_owners
-from tfdpnorm.keras_compat.variables import raw, weights
+from tfdpnorm.keras_compat.variables import WatchOfReads, raw, weights
 
 
 class Reads:
@@ -34,19 +34,23 @@ class Reads:
     def __init__(self, owners):
         # By handle: under a mixed precision policy the variable of a layer is in a wrapper.
         self._owners = {id(variable.handle): (variable, layers) for variable, layers in owners}
-        self._tapes = []
+        self._watches = []
 
     @contextlib.contextmanager
     def by(self, reader):
         """Context in which `reader` runs: a layer, or None for all that is not tapped."""
-        outside = self._tapes[-1].stop_recording() if self._tapes else contextlib.nullcontext()
-        with outside, tf.GradientTape() as tape:
-            self._tapes.append(tape)
-            try:
-                yield
-            finally:
-                self._tapes.pop()
-        for read in tape.watched_variables():
+        watch = WatchOfReads()
+        if self._watches:
+            self._watches[-1].stop()
+        self._watches.append(watch)
+        watch.start()
+        try:
+            yield
+        finally:
+            self._watches.pop().stop()
+            if self._watches:
+                self._watches[-1].start()
+        for read in watch.variables:
             variable, layers = self._owners.get(id(read.handle), (None, [reader]))
             if reader not in layers:
                 owning, reading = [x.name for x in layers], getattr(reader, "name", "other code")
@@ -178,10 +182,10 @@ class Taps:
                 tap.watched.append(z)
                 return z
 
-            if rule.runs_own_call:  # it may watch what the call itself computes from weights
-                tape.watch([v for v in own_weights(layer) if v.trainable])
             first = operation_count()
             with self._reads.by(layer):
+                if rule.runs_own_call:  # it may watch what the call itself computes from weights
+                    tape.watch([v for v in own_weights(layer) if v.trainable])
                 outputs, tap.remembered = tap.rule.forward(
                     layer, call, watch, inputs, *args, **kwargs
                 )

@@ -11,6 +11,7 @@ import importlib.metadata
 import warnings
 
 import tensorflow as tf
+from tensorflow.python.eager.record import VariableWatcher
 
 KERAS_VERSION = importlib.metadata.version("keras")
 KERAS = tuple(int(part) for part in KERAS_VERSION.split(".")[:2])
@@ -84,3 +85,29 @@ def trainable_variables(model):
 def weights(model):
     """Returns all weights of a model or layer as `tf.Variable`s, a list in Keras' order."""
     return raw(list(model.weights))
+
+
+class WatchOfReads:
+    """Lists the trainable variables that are read while it is on.
+
+    A `tf.GradientTape` would list them, too. But where two tapes record, TensorFlow makes functions
+    of loops, and gradients of gradients of functions, which take longer to trace than all the rest.
+    `VariableWatcher` is a private part.
+
+    Attributes:
+        variables: List of those of the times that have ended.
+    """
+
+    def __init__(self):
+        self.variables = []
+        self._watcher = None
+
+    def start(self):
+        """Begins to watch, again or for the first time."""
+        self._watcher = VariableWatcher()
+        self._watcher.__enter__()
+
+    def stop(self):
+        """Ends it for now."""
+        self._watcher.__exit__(None, None, None)
+        self.variables += self._watcher.watched_variables()

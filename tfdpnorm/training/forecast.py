@@ -138,22 +138,28 @@ def _contrasts(model):
     specs, variables, rng = input_specs(model), trainable_variables(model), np.random.default_rng(0)
     if specs is None or not variables:
         return None
-    rows = _rows(model, specs)
-    with undisturbed(model), tf.GradientTape(True, watch_accessed_variables=False) as tape:
-        tape.watch(variables)
-        outputs = tf.nest.flatten(model(rows, training=False))[0]
-        if outputs.shape.rank != 2:
-            return None
-        outputs = tf.cast(outputs, tf.float32)
-        along = rng.normal(size=outputs.shape[1])
-        along -= along.mean() if len(along) > 1 else 0.0
-        values = tf.linalg.matvec(outputs, along.astype(np.float32))
+    rows, along = _rows(model, specs), None
 
+    @tf.function  # of which a recurrent layer's loop is one operation
     def squares(signs):
-        gradients = tape.gradient(values, variables, tf.constant(signs, tf.float32))
-        return np.array([0.0 if g is None else squared_norm(g) for g in gradients])
+        nonlocal along
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(variables)
+            outputs = tf.nest.flatten(model(rows, training=False))[0]
+            if outputs.shape.rank != 2:
+                return None
+            along = rng.normal(size=outputs.shape[1])
+            along -= along.mean() if len(along) > 1 else 0.0
+            outputs = tf.linalg.matvec(tf.cast(outputs, tf.float32), along.astype(np.float32))
+            value = tf.tensordot(signs, outputs, 1)
+        gradients = tape.gradient(value, variables)
+        return [tf.zeros([]) if g is None else squared_norm(g) for g in gradients]
 
-    together, *halves = (squares(signs) for signs in linalg.hadamard(_ROWS))
+    with undisturbed(model):
+        found = [squares(tf.constant(signs, tf.float32)) for signs in linalg.hadamard(_ROWS)]
+    if along is None:
+        return None
+    together, *halves = np.array(found, np.float64)
     apart = np.mean(halves, axis=0)
     return max(len(along), 2), _contrast(apart, together), _contrast(apart[-2:], together[-2:])
 
