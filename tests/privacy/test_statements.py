@@ -28,6 +28,7 @@ from tfdpnorm.privacy import (
     epsilons,
     make_plan,
     privacy_statement,
+    privacy_summary,
     profiles,
     read_ledger,
     statement_json,
@@ -41,6 +42,7 @@ from tfdpnorm.privacy.search import SearchPlan
 from tfdpnorm.privacy.software import software
 
 APPROVED = pathlib.Path(__file__).parent / "approved"
+SUMMARIES = APPROVED / "summaries.txt"
 STEPS, NOISE = 40, 2.0
 PLAN = dict(
     num_examples=6000,
@@ -203,6 +205,12 @@ def json_of(ledger):
     return _of_any_run(json.dumps(_rounded(found), indent=1, allow_nan=False), ledger)
 
 
+def summaries():
+    """The short forms of all statements."""
+    text = [f"# {name}\n{privacy_summary(make())}\n" for name, make in LEDGERS.items()]
+    return "\n".join(text)
+
+
 def _rounded(value):
     if isinstance(value, dict):
         return {name: _rounded(inner) for name, inner in value.items()}
@@ -237,9 +245,14 @@ def test_the_statement_is_the_approved_one(path):
     assert "docs/" not in text and ".md" not in text and ".py" not in text
 
 
+@pytest.mark.filterwarnings("ignore:delta")
+def test_the_summaries_are_the_approved_ones():
+    assert summaries() == SUMMARIES.read_text("utf-8")
+
+
 def test_the_template_names_facts_that_exist():
     """Also in sentences that no approved text has."""
-    text = statement_text.SUMMARY + statement_text.DETAILS
+    text = statement_text.SHORT + statement_text.SUMMARY + statement_text.DETAILS
     fields = re.findall(r"\{(\w+)", text) + re.findall(r"\*(\w+)", text)
     conditions = re.findall(r"\[(?:not )?(caveat )?(\w+)", re.sub(r"\{[^}]*\}", "", text))
     assert {name for is_code, name in conditions if is_code} <= caveats.CODES
@@ -248,7 +261,7 @@ def test_the_template_names_facts_that_exist():
 
 
 def test_there_is_a_ledger_for_each_approved_text():
-    assert set(all_approved()) == set(APPROVED.iterdir())
+    assert {SUMMARIES, *all_approved()} == set(APPROVED.iterdir())
 
 
 def test_figures_are_rounded_upwards():
@@ -351,6 +364,7 @@ def test_rounding_of_the_ends():
 def main():
     for path, (stated, name) in all_approved().items():
         path.write_text(stated(LEDGERS[name]()), "utf-8")
+    SUMMARIES.write_text(summaries(), "utf-8")
 
 
 if __name__ == "__main__":

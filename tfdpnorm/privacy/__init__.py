@@ -24,6 +24,7 @@ _NAMES = {
     "epsilon_of": "tfdpnorm.privacy.accountants",
     "make_plan": "tfdpnorm.privacy.planning",
     "privacy_statement": "tfdpnorm.privacy.statement",
+    "privacy_summary": "tfdpnorm.privacy.statement",
     "read_ledger": "tfdpnorm.privacy.ledger",
     "reopen_ledger": "tfdpnorm.privacy.ledger",
     "statement_json": "tfdpnorm.privacy.statement_as_json",
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from tfdpnorm.privacy.planning import make_plan as make_plan
     from tfdpnorm.privacy.state import BudgetExhaustedError as BudgetExhaustedError
     from tfdpnorm.privacy.statement import privacy_statement as privacy_statement
+    from tfdpnorm.privacy.statement import privacy_summary as privacy_summary
     from tfdpnorm.privacy.statement_as_json import statement_json as statement_json
 else:
     __getattr__, __dir__ = lazy.attributes(__name__, _NAMES)

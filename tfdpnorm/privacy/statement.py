@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from tfdpnorm.privacy.accountants import accountant_of
 from tfdpnorm.privacy.facts import facts_of
 from tfdpnorm.privacy.rounding import ceil_text, delta_text, number, percent
-from tfdpnorm.privacy.statement_text import DETAILS, SUMMARY
+from tfdpnorm.privacy.statement_text import DETAILS, SHORT, SUMMARY
 
 if TYPE_CHECKING:
     from tfdpnorm.privacy.ledger import PrivacyLedger
@@ -47,6 +47,23 @@ def privacy_statement(ledger: PrivacyLedger, weights: str | None = None) -> str:
     for heading, sentences in sections_of(DETAILS, facts).items():
         lines += ["", heading, *(f"- {sentence}" for sentence in sentences)]
     return "\n".join(lines)
+
+
+def privacy_summary(ledger: PrivacyLedger, weights: str | None = None) -> str:
+    """Says in three lines what `privacy_statement` says, which is the text to sign.
+
+    Args:
+        ledger: The `PrivacyLedger` of the run.
+        weights: As in `privacy_statement`.
+
+    Returns:
+        Epsilon and delta, for whom; what they leave open; and where the statement is. Or "NO
+        GUARANTEE" with the reasons.
+
+    Raises:
+        ValueError: if `ledger` is not a `PrivacyLedger`.
+    """
+    return "\n".join(lines_of(SHORT, facts_of(ledger, weights)))
 
 
 def lines_of(template, facts):

@@ -8,7 +8,54 @@ section without its heading is left out. The names are those of `facts_of`, with
 attributes; `tfdpnorm.privacy.statement` has the formats of values.
 """
 
-SUMMARY = """
+# What changes an epsilon, or how far it holds: said wherever one is.
+_WITH_EPSILON = """\
+  [has_weak_delta] Weak: so large a delta allows publishing a whole {unit.one}.
+  [additions] Rounding adds at most {additions}: with it, epsilon = {epsilon_with_additions:up} and
+  delta = {delta_with_additions:delta}.
+  [stopped_early][is_less_than_planned] If the decision to stop before the end of the plan looked at
+  the model or at private data, epsilon = {figures.whole_plan_epsilon:up} instead.
+  [declared.settings_used_private_data] Settings were chosen using the private data, and epsilon
+  does not cover what that reveals.
+  [not settings_declared] Unconfirmed: that the settings
+  [not settings_declared][search] that the search did not choose
+  [not settings_declared] were not chosen using the private data
+  [not settings_declared][weights_unconfirmed]; that the initial weights
+  [settings_declared][weights_unconfirmed] Unconfirmed: that the initial weights
+  [weights_unconfirmed][caveat initial_weights_not_fresh], which were not fresh,
+  [weights_unconfirmed] were not trained on the private data
+  [weights_unconfirmed][knows_other_runs], other than by the runs named here
+  [weights_unconfirmed].
+  [not settings_declared][not weights_unconfirmed].
+"""
+
+SHORT = (
+    """
+[not holds] NO GUARANTEE: no epsilon may be stated for this training run, because:
+[not holds] - *reasons
+[holds][not was_released] No update has been made.
+[holds][was_released] epsilon = {figures.epsilon:up}, delta = {plan.delta:delta} for any one of
+  {plan.num_examples} {unit.many}
+  [not protects_persons][owns_one], each of another person
+  [not protects_persons][not owns_one][not person], not for a person with several
+  [person][not person.is_finite], not for a person with several
+  [not owns_one][person][person.is_finite]; epsilon = {person.epsilon:up} for a person with
+  {rows_per_person:at_most}
+  [search], the search included
+  [].
+  [caveat acted_on_validation] The validation examples are not protected.
+[holds][was_released] It holds on the conditions of the full statement.
+"""
+    + _WITH_EPSILON
+    + """\
+  [has_unknown_weights] Unconfirmed: where the weights come from.
+  [has_known_weights] Not included: what another run spent on these weights.
+[] Full statement: privacy_statement()
+"""
+)
+
+SUMMARY = (
+    """
 [not holds] NO GUARANTEE: no differential privacy is guaranteed for this training run, and no
   epsilon may be stated for it, because:
 [not holds] - *reasons
@@ -38,23 +85,9 @@ SUMMARY = """
   [rows_per_person][owns_one] one example (a person, who owns at most one: see below)
   [rows_per_person][not owns_one] one example (a person with several: see below)
   [], on the conditions below.
-  [has_weak_delta] Weak: so large a delta allows publishing a whole {unit.one}.
-  [additions] Rounding adds at most {additions}: with it, epsilon = {epsilon_with_additions:up} and
-  delta = {delta_with_additions:delta}.
-  [stopped_early][is_less_than_planned] If the decision to stop before the end of the plan looked at
-  the model or at private data, epsilon = {figures.whole_plan_epsilon:up} instead.
-  [declared.settings_used_private_data] Settings were chosen using the private data, and epsilon
-  does not cover what that reveals.
-  [not settings_declared] Unconfirmed: that the settings
-  [not settings_declared][search] that the search did not choose
-  [not settings_declared] were not chosen using the private data
-  [not settings_declared][weights_unconfirmed]; that the initial weights
-  [settings_declared][weights_unconfirmed] Unconfirmed: that the initial weights
-  [weights_unconfirmed][caveat initial_weights_not_fresh], which were not fresh,
-  [weights_unconfirmed] were not trained on the private data
-  [weights_unconfirmed][knows_other_runs], other than by the runs named here
-  [weights_unconfirmed].
-  [not settings_declared][not weights_unconfirmed].
+"""
+    + _WITH_EPSILON
+    + """\
   [has_unknown_weights] Unconfirmed: where the weights come from (see the next line).
   [has_known_weights] Not included: what another run spent on these weights (see the next line).
 [holds] - *foreign_weights
@@ -166,6 +199,7 @@ SUMMARY = """
   [holds] 10.
   [] Responsible person: {declared.responsible:given}. Contact: {declared.contact:given}.
 """
+)
 
 DETAILS = """
 [not holds] Guarantee

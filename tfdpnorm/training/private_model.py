@@ -22,7 +22,7 @@ from tfdpnorm.keras_compat.training import (
     is_validation_of_fit,
     shown_loss,
 )
-from tfdpnorm.privacy import privacy_statement, statement_json
+from tfdpnorm.privacy import privacy_statement, privacy_summary, statement_json
 from tfdpnorm.privacy.metadata import write_metadata
 from tfdpnorm.privacy.slots import slots_of_plan
 from tfdpnorm.training.announced_updates import BatchesInUse, announced_in_ledger
@@ -499,6 +499,12 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         return self.__reduce__()
 
     # What this library adds
+
+    def privacy_summary(self) -> str:
+        """Returns the statement in about three lines; `privacy_statement` has the text to sign."""
+        self.check_weights()
+        provenance = self.session.provenance
+        return privacy_summary(provenance.stated_ledger, provenance.digest())
 
     def privacy_statement(self) -> str:
         """Returns in plain English the guarantee, whom it protects, and what it does not cover.
