@@ -4,7 +4,13 @@ The ranges below are what the library works with. The exact versions that the Ma
 in requirements/*.lock, made from this file by ``make lock``.
 """
 
+import pathlib
+import re
+
 from setuptools import setup
+
+README = (pathlib.Path(__file__).parent / "README.md").read_text("utf-8")
+LINK_WITHIN = r"!?\[([^]]*)\]\((?!https:|#)[^)]*\)"  # which leads nowhere on PyPI
 
 # Every Python with every TensorFlow that has wheels for it. Not Keras: TensorFlow requires one, and
 # pip would replace a Keras that is too old without a word; `tfdpnorm.keras_compat` says so instead.
@@ -67,6 +73,8 @@ DEV_REQUIRES = [
 ]
 
 setup(
+    long_description=re.sub(LINK_WITHIN, r"\1", README),
+    long_description_content_type="text/markdown",
     install_requires=INSTALL_REQUIRES,
     extras_require={
         "tensorflow-privacy": TENSORFLOW_PRIVACY_REQUIRES,

@@ -1,11 +1,22 @@
-"""The rows of a measurement as a table and as a picture."""
+"""The rows of a measurement as a table and as pictures.
 
+`python -m benchmarks.report` draws libraries.png from step_time.json.
+"""
+
+import json
 import math
+import pathlib
 
 _OURS, _OTHERS, _NOT_PRIVATE = "private, tfdpnorm", "private, others", "not private"
 _COLOURS = {_OURS: "C3", _OTHERS: "0.6", _NOT_PRIVATE: "0.85"}
 _ORDINARY = ("keras", "keras_fit", "torch", "jax")
 _PEERS = ("tfp_", "opacus_", "jax_")
+_LIBRARIES = {
+    "tfdpnorm": "book_keeping",
+    "Opacus": "opacus_",
+    "TensorFlow Privacy": "tfp_",
+    "JAX, vmap": "jax_",
+}
 
 _HEADS = ("model", "batch", "engine", "ms", "min-max", "/keras", "/own", "peak MB", "scaling")
 
@@ -157,3 +168,47 @@ def _plain_number(value, _):
 
 def _number(value, digits):
     return "-" if value is None else f"{value:.{digits}f}"
+
+
+def compare(rows, path):
+    """Draws the fastest private step of each library over plain Keras, by model; one bar each."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    measured = [r for r in rows if r["ratio"] is not None and r["engine"] not in _ORDINARY]
+    models = {}
+    for row in measured:  # the smallest batch of each model that other libraries ran, too
+        if row["engine"].startswith(_PEERS):
+            models.setdefault(row["model"], row["batch_size"])
+    figure, axes = pyplot.subplots(figsize=(8, 3.2), layout="constrained")
+    for at, (name, prefix) in enumerate(_LIBRARIES.items()):
+        best = [
+            min(
+                (
+                    r["ratio"]
+                    for r in measured
+                    if (r["model"], r["batch_size"]) == chosen and r["engine"].startswith(prefix)
+                ),
+                default=math.nan,
+            )
+            for chosen in models.items()
+        ]
+        places = [i + 0.2 * (at - 1.5) for i in range(len(models))]
+        colour = _COLOURS[_OURS] if not at else f"{0.35 + 0.15 * at}"
+        bars = axes.bar(places, best, 0.18, label=name, color=colour)
+        axes.bar_label(bars, [f"{b:.1f}" if b < 10 else f"{b:.0f}" for b in best], fontsize=7)
+    axes.axhline(1, color="black", linewidth=0.8)
+    axes.set_yscale("log")
+    axes.set_yticks([1, 10, 100], ["1", "10", "100"])
+    axes.set_ylabel("private step / plain Keras step")
+    axes.set_xticks(range(len(models)), [f"{m}\n{b} rows" for m, b in models.items()])
+    axes.legend(ncols=4, loc="upper right", frameon=False)
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
+
+
+if __name__ == "__main__":
+    HERE = pathlib.Path(__file__).parent
+    compare(json.loads((HERE / "step_time.json").read_text()), HERE / "libraries.png")
