@@ -5,6 +5,8 @@ The figures were obtained with dp_accounting's own accountants and calibration, 
 
 import re
 
+import dp_accounting
+import dp_accounting.pld
 import pytest
 
 from tfdpnorm.privacy import (
@@ -35,6 +37,28 @@ def test_calibration_meets_the_measured_noise(rate, updates, epsilon, accountant
     assert found == pytest.approx(sigma, abs=tolerance)
     reached = epsilon_of(dp_sgd_event(rate, found, updates), 1e-5, accountant)
     assert 0.999 * epsilon <= reached <= epsilon
+
+
+@pytest.mark.skipif(
+    not hasattr(dp_accounting, "TruncatedSubsampledGaussianDpEvent"), reason="dp-accounting 0.4"
+)
+@pytest.mark.parametrize("batch, most, noise", [(60, None, 2.0), (100, 128, 4.0)])
+def test_dp_accounting_charges_a_little_more_for_limited_batches(batch, most, noise):
+    """Its second pair is of a replaced example, ours of a displaced one."""
+    plan = make_plan(
+        num_examples=1000,
+        expected_batch_size=batch,
+        steps=100,
+        l2_norm_clip=1.0,
+        noise_multiplier=noise,
+        delta=1e-5,
+        accountant="pld",
+        most_per_batch=most,
+    )
+    accountant = dp_accounting.pld.PLDAccountant().compose(plan.dp_event())
+    theirs, ours = accountant.get_epsilon(1e-5), plan.epsilon_after(100)
+    unlimited = epsilon_of(dp_sgd_event(batch / 1000, noise, 100), 1e-5, "pld")
+    assert unlimited < ours <= 1.0005 * theirs <= 1.025 * ours
 
 
 @pytest.mark.parametrize("accountant", ["rdp", "pld"])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import logging
 import math
+from typing import TYPE_CHECKING
 
 import dp_accounting
 import numpy as np
@@ -27,6 +28,9 @@ from tfdpnorm.privacy.mixtures import (
     losses_profile,
     pld_interval,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 # dp_accounting's warning of orders that it gives up on; rdp_of bounds them otherwise.
 logging.getLogger("absl").addFilter(lambda record: "_compute_log_a_frac" not in str(record.msg))
@@ -80,6 +84,28 @@ def dp_sgd_event(
     if sampling_rate < 1:
         event = dp_accounting.PoissonSampledDpEvent(sampling_rate, event)
     return dp_accounting.SelfComposedDpEvent(event, updates)
+
+
+def event_of(mechanisms: Sequence[Mechanism]) -> dp_accounting.DpEvent:
+    """The event of some `Mechanism`s; raises NotImplementedError for limits before version 0.6."""
+    found = []
+    for each in mechanisms:
+        event = dp_sgd_event(each.sampling_rate, each.noise_multiplier, each.count)
+        if each.most_per_batch is not None and each.count and each.noise_multiplier:
+            if not hasattr(dp_accounting, "TruncatedSubsampledGaussianDpEvent"):
+                raise NotImplementedError(
+                    "Expected dp-accounting 0.6 or later, which knows batches of at most S "
+                    "examples. Install it, or plan with most_per_batch=num_examples."
+                )
+            event = dp_accounting.TruncatedSubsampledGaussianDpEvent(
+                each.num_examples,
+                each.sampling_rate,
+                each.most_per_batch,
+                each.noise_multiplier,
+            )
+            event = dp_accounting.SelfComposedDpEvent(event, each.count)
+        found.append(event)
+    return found[0] if len(found) == 1 else dp_accounting.ComposedDpEvent(found)
 
 
 def epsilon_of(event: dp_accounting.DpEvent, delta: float, accountant: str = "rdp") -> float:

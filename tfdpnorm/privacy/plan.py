@@ -10,13 +10,15 @@ from tfdpnorm import arguments
 from tfdpnorm.checked import Checked, field
 from tfdpnorm.choices import UNITS
 from tfdpnorm.errors import PrivacyError
-from tfdpnorm.privacy.accountants import ACCOUNTANTS, accountant_of, composed_epsilon
+from tfdpnorm.privacy.accountants import ACCOUNTANTS, accountant_of, composed_epsilon, event_of
 from tfdpnorm.privacy.mechanisms import Mechanism, overflows
 from tfdpnorm.privacy.phases import Phase
 from tfdpnorm.privacy.slots import most_per_batch_at, most_per_batch_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import dp_accounting
 
 
 NO_NOISE = "the noise multiplier is 0"
@@ -236,6 +238,23 @@ class PrivacyPlan(Checked):
     def earlier_mechanisms(self) -> list:
         """The releases of earlier phases about their training examples, for `composed_epsilon`."""
         return [part for phase in self.earlier for part in phase.mechanisms]
+
+    def dp_event(self) -> dp_accounting.DpEvent:
+        """Returns the planned updates as an event of dp_accounting, with those of earlier phases.
+
+        With it, another accountant than those of this library computes the epsilon, as its PLD
+        accountant does, which charges a little more for limited batches::
+
+            accountant = dp_accounting.pld.PLDAccountant()
+            print(accountant.compose(plan.dp_event()).get_epsilon(plan.delta))
+
+        Returns:
+            A `dp_accounting.DpEvent`.
+
+        Raises:
+            NotImplementedError: for limited batches, with dp-accounting before 0.6.
+        """
+        return event_of([*self.earlier_mechanisms, self.mechanism(self.steps)])
 
     def reported_at(self, updates: int) -> int:
         """The update count >= `updates`, an int, whose epsilon is stated after `updates`."""
