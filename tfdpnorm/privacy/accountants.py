@@ -329,7 +329,7 @@ def epsilon_at(profile, delta, least=0.0):
     Infinite if there is none below 700, or 1,000 times `least`.
     """
     delta = arguments.open_unit("delta", delta)
-    steps = np.append(0.0, np.geomspace(1e-7, 1e3, 400))
+    steps = np.append(0.0, np.geomspace(1e-7, 1e3, 60))
     asked = least * (1 + steps) if least else 0.7 * steps
     for _ in range(_ROUNDS):
         suffice = np.flatnonzero(profile(asked) <= delta)
@@ -337,7 +337,7 @@ def epsilon_at(profile, delta, least=0.0):
             return math.inf
         first = suffice[0]
         found = float(asked[first])
-        asked = np.linspace(asked[max(first - 1, 0)], found, 100)
+        asked = np.linspace(asked[max(first - 1, 0)], found, 40)
     return found
 
 
@@ -452,13 +452,19 @@ def rdp_to_deltas(rdp, epsilons, orders=RDP_ORDERS):
     Kamath & Steinke (2020), Proposition 12, and by sqrt(1 - exp(-KL)), since no Renyi divergence is
     below that of order 1.
     """
-    constants = [(math.log1p(-1 / order), math.log(order), order > 1.01) for order in orders]
-    shift, subtracted, is_stable = map(np.array, zip(*constants, strict=True))
-    orders, rdp = np.asarray(orders, float), np.asarray(rdp, float)
-    by_order = (orders - 1) * (rdp - np.asarray(epsilons)[:, np.newaxis] + shift) - subtracted
-    by_order = np.where(is_stable, by_order, np.inf)
-    log_deltas = np.minimum(by_order, [_log_delta_by_kl(r) for r in rdp]).min(axis=1)
+    slope, shift, subtracted = _constants(tuple(orders))
+    rdp = np.asarray(rdp, float)
+    by_order = slope * (rdp - np.asarray(epsilons)[:, np.newaxis] + shift) - subtracted
+    log_deltas = np.minimum(by_order.min(axis=1), min(map(_log_delta_by_kl, rdp.tolist())))
     return np.array([math.exp(value) for value in np.minimum(log_deltas, 0)])
+
+
+@functools.lru_cache(maxsize=4)
+def _constants(orders):
+    """Of `rdp_to_deltas`, an array for each: nothing follows from orders too close to 1."""
+    subtracted = [math.log(o) if o > 1.01 else -math.inf for o in orders]
+    slope, shift = [o - 1 for o in orders], [math.log1p(-1 / o) for o in orders]
+    return np.array(slope), np.array(shift), np.array(subtracted)
 
 
 def _log_delta_by_kl(divergence):
