@@ -30,4 +30,25 @@ MUTANTS = (
         "Features change with the brightness of an image.",
         tests_in(_TESTS, "test_against_sums_over_pixels"),
     ),
+    fault(
+        "directions-of-few-rows-of-other-lengths",
+        "trainers/runs/least_squares.py",
+        "rows.T @ (shares / lengths)",
+        "rows.T @ shares",
+        "With fewer public images than features, those are not half whitened but their cube.",
+        tests_in(
+            "tests/trainers/ours/test_fixed_features.py",
+            "test_fewer_rows_than_features_span_the_same_directions",
+        ),
+    ),
+    fault(
+        "patches-all-respond",
+        "trainers/runs/fixed_features.py",
+        "x = convolved(x, both, -threshold, 1,",
+        "x = convolved(x, both, threshold, 1,",
+        "Similarities are nearly linear in the patches: features that tell little.",
+        tests_in(
+            "tests/trainers/ours/test_fixed_features.py", "test_patches_respond_to_those_alike"
+        ),
+    ),
 )
