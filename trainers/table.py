@@ -35,6 +35,7 @@ def define_flags():
 def main():
     from trainers.audits.report import sensitivity_column
     from trainers.ermis import plots as ermis_plots
+    from trainers.ours import fixed_plot
     from trainers.report import captions, plots, searches, tables
 
     folder = pathlib.Path(FLAGS.results_dir)
@@ -70,7 +71,7 @@ def main():
     draw = functools.partial(plots.plot_experiment, form=form)
     if has_noisy_weights:
         draw = plots.plot_weight_noise
-    draw = ermis_plots.PLOTS.get(FLAGS.experiment, draw)
+    draw = (ermis_plots.PLOTS | fixed_plot.PLOTS).get(FLAGS.experiment, draw)
     if any(map(searches.has_search, records)):
         draw = searches.plot_searches
     title = captions.title(FLAGS.experiment, records)

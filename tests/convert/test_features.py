@@ -48,6 +48,14 @@ def test_features_are_computed_once_and_in_pieces(tmp_path, monkeypatch):
     assert len(list(tmp_path.iterdir())) == 4
 
 
+def test_images_of_one_colour_have_features(tmp_path):
+    """TFLite divides 0 by 0 there, which the images that are compared first need not show."""
+    model = keras.Sequential([keras.Input((8, 6, 3)), layers.Flatten(), layers.UnitNormalization()])
+    images = np.concatenate([X, X, np.zeros_like(X[:2])])
+    made = image_features(model, images, pixels=Pixels(), folder=tmp_path, echo=str)
+    np.testing.assert_allclose(made, model(images), atol=1e-6)
+
+
 def test_a_model_of_private_data_is_warned_of(tmp_path):
     model = trunk()
     model.set_weights([w + 2 for w in model.get_weights()])  # as no other test's are

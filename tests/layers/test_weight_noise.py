@@ -214,9 +214,6 @@ def test_a_seed_repeats_the_draws():
     assert WeightNoise(Drawn(), 1.0).get_config()["seed"] is None
 
 
-# --- numbers of other types ---
-
-
 # --- masks and `training` ---
 
 

@@ -3,8 +3,7 @@
 import numpy as np
 from tensorflow import keras
 
-from tests.each import each
-from tests.layers.noisy_layers import SEED, STDDEV, case, normal
+from tests.layers.noisy_layers import SEED, STDDEV, normal
 from tfdpnorm.layers import WeightNoise
 
 
@@ -35,20 +34,6 @@ def test_models_are_saved_and_cloned(rng, tmp_path):
         assert again.get_layer("recurrent").seed == SEED
         # Building a functional model draws symbolically only: nothing is consumed.
         np.testing.assert_array_equal(again(x), expected)
-
-
-@each("name", ["dense", "bidirectional", "pieces"])
-def test_config_round_trip(name, rng):
-    make, inputs = case(name, rng)
-    wrapper = WeightNoise(make(), np.float32(0.25), seed=7, name="noisy", trainable=False)
-    config = wrapper.get_config()
-    assert (config["stddev"], config["seed"], config["trainable"]) == (0.25, 7, False)
-    again = keras.utils.deserialize_keras_object(keras.utils.serialize_keras_object(wrapper))
-    assert isinstance(again, WeightNoise) and again.get_config() == config
-    again(inputs)
-    wrapper(inputs)
-    assert [w.shape for w in again.weights] == [w.shape for w in wrapper.weights]
-    assert not again.trainable_weights
 
 
 def test_output_shapes():

@@ -7,7 +7,6 @@ from tensorflow import keras
 from tfdpnorm import models
 
 SMALL = {"input_shape": (6,), "vocabulary_size": 9, "embedding_dim": 8, "units": 3}
-# Channels that are normalised, and moments kept of each.
 
 
 def count(weights):

@@ -32,6 +32,14 @@ MUTANTS = (
         tests_in(_TESTS, "test_attributes_of_layers_and_models"),
     ),
     fault(
+        "features-divided-by-zero-stay",
+        "tfdpnorm/convert/features.py",
+        "        if wrong.any():\n",
+        "        if wrong.all():\n",
+        "Images with a patch of one colour have features that are no numbers.",
+        tests_in("tests/convert/test_features.py", "test_images_of_one_colour_have_features"),
+    ),
+    fault(
         "features-mix-images",
         "tfdpnorm/convert/features.py",
         "run = tf.function(lambda x: model(x, training=False)",

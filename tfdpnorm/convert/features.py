@@ -218,7 +218,18 @@ def _forward(model, rows):
         outputs = lite(rows)
     except Exception:  # Its converter and its kernels raise what they like.
         return by_tensorflow
-    return lite if _agree(outputs, expected) else by_tensorflow
+    if not _agree(outputs, expected):
+        return by_tensorflow
+
+    def finite(given):
+        """Without what its kernels divide by 0, such as the length of a patch of one colour."""
+        found = lite(given)
+        wrong = ~np.isfinite(found).reshape(len(found), -1).all(axis=1)
+        if wrong.any():
+            found[wrong] = by_tensorflow(given[wrong])
+        return found
+
+    return finite
 
 
 def _agree(outputs, expected):

@@ -81,6 +81,7 @@ _MODULES = {
     "RandomPatchFeatures": "tfdpnorm.layers",
     "ScaleNorm": "tfdpnorm.layers",
     "ScaleToBounds": "tfdpnorm.layers",
+    "ScatteringFeatures": "tfdpnorm.layers",
     "SinusoidalPositions": "tfdpnorm.models.blocks",
     "VariationalDropoutConv2D": "tfdpnorm.layers",
     "VariationalDropoutDense": "tfdpnorm.layers",

@@ -17,6 +17,7 @@ from tfdpnorm.layers.random_crop_and_flip import RandomCropAndFlip
 from tfdpnorm.layers.random_patch_features import RandomPatchFeatures
 from tfdpnorm.layers.scale_norm import ScaleNorm
 from tfdpnorm.layers.scale_to_bounds import ScaleToBounds
+from tfdpnorm.layers.scattering_features import ScatteringFeatures
 from tfdpnorm.layers.variational_dropout import (
     VariationalDropout,
     VariationalDropoutConv2D,
@@ -44,6 +45,7 @@ __all__ = [
     "RandomPatchFeatures",
     "ScaleNorm",
     "ScaleToBounds",
+    "ScatteringFeatures",
     "VariationalDropout",
     "VariationalDropoutConv2D",
     "VariationalDropoutDense",

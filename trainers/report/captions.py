@@ -32,6 +32,7 @@ _TITLES = {
     "method_public_rows": "Real and synthetic public examples",
     "method_small_data": "Normalisations with few examples or few updates",
     "one_release": "Linear heads from one noisy release",
+    "without_public_data": "Linear heads on fixed features, without public images",
     "private_search": "Private searches and single runs at epsilon 3",
 }
 _NUMBERS = "no one two three four five six seven eight nine ten".split()

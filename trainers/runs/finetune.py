@@ -32,6 +32,7 @@ from tfdpnorm.keras_compat.models import weight_owners
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.metadata import origins_of
 from trainers.data.images import load_labelled
+from trainers.runs import fixed_features
 from trainers.runs.pretraining import said_of_kept
 
 MODELS_DIR = "TFDPNORM_MODELS_DIR"  # environment variable: folder of models to import
@@ -244,8 +245,10 @@ def imported_parts(spec):
 
 
 def model_file(path):
-    """Returns the path of a model, which may be a name in the folder of models."""
+    """Returns the path of a model, by name in the folder of models or among `fixed_features`."""
     folder = os.environ.get(MODELS_DIR)
+    if path in fixed_features.NETWORKS:
+        return fixed_features.file_of(path, folder or fixed_features.FOLDER)
     if folder and not pathlib.Path(path).exists():
         return pathlib.Path(folder) / path
     if not pathlib.Path(path).exists():

@@ -136,7 +136,7 @@ def whitened(features, public_x, directions, *, or_fewer=False):
         np.float64
     )
     mean = public.mean(axis=0)
-    variances, vectors = np.linalg.eigh(np.cov(public - mean, rowvar=False))
+    variances, vectors = _principal(public - mean)
     known = min(int(np.sum(variances > _SMALLEST * variances.max())), len(public) - 1)
     if or_fewer:
         directions = min(directions, known)
@@ -151,3 +151,13 @@ def whitened(features, public_x, directions, *, or_fewer=False):
     x = keras.layers.UnitNormalization(name="whitened_at_length_1")(layer(features.outputs[0]))
     layer.set_weights([kernel.astype(np.float32), (-mean @ kernel).astype(np.float32)])
     return keras.Model(features.inputs, x, name=features.name)
+
+
+def _principal(rows):
+    """Variances, ascending, of centred rows [n, F] along orthonormal directions [F, min(n, F)]."""
+    count, size = rows.shape
+    if size <= count:
+        return np.linalg.eigh(rows.T @ rows / (count - 1))
+    variances, shares = np.linalg.eigh(rows @ rows.T / (count - 1))
+    lengths = np.sqrt(np.maximum(variances, np.finfo(float).tiny) * (count - 1))
+    return variances, rows.T @ (shares / lengths)
