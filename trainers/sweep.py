@@ -21,6 +21,7 @@ FLAGS = flags.FLAGS
 def define_flags():
     flags.DEFINE_enum("experiment", "davody_table5", cells.EXPERIMENTS, "Which table to train.")
     flags.DEFINE_integer("seeds", 1, "How many seeds each cell is trained with: 0, 1, ...")
+    flags.DEFINE_integer("seed", None, "Train this seed alone.", lower_bound=0)
     flags.DEFINE_list(
         "cells", [], "Which cells: names or shell-style patterns such as */eps=1; default: all."
     )
@@ -49,7 +50,8 @@ def main():
     code = sweep.sweep(
         [in_precision(cell, precision) for cell in specs],
         run_cell=cells.run_cell,
-        seeds=FLAGS.seeds,
+        seeds=FLAGS.seeds if FLAGS.seed is None else 1,
+        first_seed=FLAGS.seed or 0,
         patterns=FLAGS.cells,
         workers=FLAGS.workers,
         data_dir=FLAGS.data_dir,

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shlex
 import subprocess
 import sys
 
@@ -9,19 +10,50 @@ import tfdpnorm
 from tfdpnorm._version import __version__
 from tfdpnorm.privacy.software import package_versions
 
+# Flags that name places of a machine, or how many runs it trains at once.
+_OF_A_MACHINE = {"data_dir", "output_dir", "runs_dir", "run_dir", "models_dir", "cache_dir"}
+_OF_A_MACHINE |= {"resume", "save_model", "checkpoint_every", "workers"}
+_OF_MANY_RUNS = {"cells", "seed", "seeds"}  # of a sweep
 
-def made_with(settings):
+
+def made_with(settings, run=None):
     """Returns the fields of a record that say what a result was made with.
 
     Args:
         settings: Dict; records have it as "flags".
+        run: Spec of one of the runs of a sweep; None for what is none.
     """
     return {
         "device": device(),
+        "command": command(sys.argv, run),
         "flags": settings,
         "versions": {"tfdpnorm": __version__, **package_versions()},
         "commit": source_commit(),
     }
+
+
+def command(argv, run=None):
+    """Returns the line that makes a result again, without places of this machine.
+
+    None if `argv` is no program's of the trainers. The line of a sweep trains this `run` alone.
+    Worker processes have the arguments of their sweep.
+    """
+    program = pathlib.Path(argv[0] if argv else "")
+    if program.resolve().parent != pathlib.Path(__file__).resolve().parents[1]:
+        return None
+    left_out = _OF_A_MACHINE
+    if program.stem == "sweep" and run is not None:
+        left_out = left_out | _OF_MANY_RUNS
+    kept, leaves_value = [], False
+    for argument in argv[1:]:
+        if argument.startswith("-"):
+            name = argument.lstrip("-").split("=")[0]
+            leaves_value = name in left_out
+        if not leaves_value:
+            kept.append(argument)
+    if program.stem == "sweep" and run is not None:
+        kept += [f"--cells={run.cell}", f"--seed={run.seed}"]
+    return shlex.join(["python", "-m", f"trainers.{program.stem}", *kept])
 
 
 def device():

@@ -93,6 +93,7 @@ def _read(path, experiment, fields):
         record = _load(path)
         if experiment is not None and record.get("experiment", experiment) != experiment:
             return None  # perhaps of another kind
+        record.setdefault("command", None)  # which older records lack
         missing = [name for name in fields if name not in record]
         if missing:
             raise ValueError(f"without {', '.join(missing)}")

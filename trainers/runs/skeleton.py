@@ -168,7 +168,7 @@ def make_record(training, seconds, examples):
         "search": cell.search,
         "seconds": round(seconds, 1),
         "examples_per_second": round(examples / seconds, 1),
-        **made_with(spec.settings),
+        **made_with(spec.settings, cell),
     }
 
 

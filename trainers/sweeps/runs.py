@@ -11,10 +11,10 @@ from trainers.records.store import file_name
 from trainers.runs.settings import differences
 
 
-def select(specs, seeds, patterns=()):
+def select(specs, seeds, patterns=(), first_seed=0):
     """Returns the specs of all runs, seed by seed, so that a stopped sweep has whole tables.
 
-    Each cell has so many seeds: 0, 1, ... The patterns are names of cells, or shell-style patterns
+    Each cell has so many seeds from the first one on. The patterns are names of cells, or shell-style patterns
     of them; empty for all cells.
     """
     arguments.whole("seeds", seeds, at_least=1)
@@ -25,7 +25,11 @@ def select(specs, seeds, patterns=()):
                 f"Expected cells to name some of {specs[0].experiment}, got {pattern!r}, which "
                 f"matches none of {', '.join(spec.cell for spec in specs)}. Choose some of these."
             )
-    return [spec.replaced(seed=seed) for seed in range(seeds) for spec in chosen]
+    return [
+        spec.replaced(seed=seed)
+        for seed in range(first_seed, first_seed + seeds)
+        for spec in chosen
+    ]
 
 
 def is_done(spec, records):
