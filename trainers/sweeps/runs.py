@@ -14,8 +14,8 @@ from trainers.runs.settings import differences
 def select(specs, seeds, patterns=(), first_seed=0):
     """Returns the specs of all runs, seed by seed, so that a stopped sweep has whole tables.
 
-    Each cell has so many seeds from the first one on. The patterns are names of cells, or shell-style patterns
-    of them; empty for all cells.
+    Each cell has so many seeds, from the first one on. The patterns are names of cells, or
+    shell-style patterns of them; empty for all cells.
     """
     arguments.whole("seeds", seeds, at_least=1)
     chosen = [s for s in specs if not patterns or any(_matches(s.cell, p) for p in patterns)]
