@@ -9,7 +9,9 @@ import logging as standard_logging
 import os
 import sys
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is loaded
+# Before TensorFlow is loaded. By default it takes all memory of a GPU at once, from everybody else.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
 
 from absl import app, flags, logging
 
@@ -41,6 +43,10 @@ _SHARED = {
         "two cores can train; or those that the paper states, with as many rows at once as fit "
         "into memory. Flags override both.",
     ),
+    "devices": (
+        flags.DEFINE_string, None, "Devices that share each update (MirroredStrategy): all, or "
+        "how many; default: one.",
+    ),
     "compute": (flags.DEFINE_bool, True, "Train; otherwise show the records of the folder again."),
     # Not results/, whose records are kept and averaged into the papers' tables.
     "output_dir": (flags.DEFINE_string, "outputs/results", "Folder for the record of the run."),
@@ -66,7 +72,7 @@ _SHARED = {
     ),
 }  # fmt: skip
 _OF_RUNS = (
-    *("dry_run", "mixed_precision", "data_dir", "output_dir"),
+    *("dry_run", "mixed_precision", "devices", "data_dir", "output_dir"),
     *("save_model", "cache_dir", "run_dir", "resume"),
 )
 OF_PRIVATE_RUNS = (*_OF_RUNS, "checkpoint_every")
@@ -131,6 +137,7 @@ def train(spec):
         run_dir=FLAGS.run_dir,
         resume=FLAGS.resume,
         model_file=FLAGS.save_model,
+        devices=FLAGS.devices,
         **private,
     )
 

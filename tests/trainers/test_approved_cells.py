@@ -128,6 +128,8 @@ def lines():
         for spec in make():
             one = said(spec)
             other = papers.get(spec.cell, {}) if papers else one
+            if papers and not other:
+                other = {**one, "cell": None}  # it is another one's there
             differs = {n: other.get(n) for n in {**one, **other} if one.get(n) != other.get(n)}
             found += [] if differs == before else ["  paper: " + json.dumps(differs)]
             found.append(json.dumps(one))
