@@ -61,9 +61,9 @@ def with_scale(spec, theirs, given=()):
     """Returns a spec whose `reduced` says what of it is smaller than in the paper, or another.
 
     A spec that says so already stays as it is, and says that, too. `theirs` has the paper's own
-    values, or `Stated`, by setting; "model_options" is a dict of options. None, and settings left out, are
-    what the paper does not state. Settings that have no effect in this run are no difference. At
-    the paper's scale the spec gets what the paper states before, but for the settings that are
+    values, or `Stated`, by setting; "model_options" is a dict of options. None, and settings left
+    out, are what the paper does not state. Settings without effect in this run are no difference.
+    At the paper's scale the spec gets what the paper states before, but for the settings that are
     `given`, which the caller has set.
     """
     if spec.reduced:

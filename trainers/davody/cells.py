@@ -12,6 +12,7 @@ from trainers.davody.weight_noise_settings import (
     CURVES,
     VALIDATION_PAPER,
     WEIGHT_NOISE_PAPER,
+    network_name,
     weight_noise_settings,
 )
 from trainers.report.tables import TableForm
@@ -86,13 +87,11 @@ def weight_noise_spec(dataset, norm, stddev, *, model=None, norm_placement="all"
     model = own_model if model is None else model
     given = given_names(settings)
     settings = with_changes(weight_noise_settings(dataset, norm, stddev, norm_placement), settings)
-    placed = "" if norm == "none" or norm_placement == "all" else f"-{norm_placement}"
-    network = f"{model}{placed}" if norm == "none" else f"{norm}-{model}{placed}"
     options = dict(settings.pop("model_options", ()))
     made = NonPrivateSpec(
         **{
             "experiment": experiment,
-            "network": network,
+            "network": network_name(model, norm, norm_placement),
             "column": f"stddev={stddev:g}",
             "paper_value": table.get((model, norm, norm_placement), {}).get(stddev),
             **settings,

@@ -3,10 +3,8 @@
 The paper: from 1 to 10 "by a factor of order 7 for LeNet and ResNet models".
 """
 
-import collections
-import statistics
-
 from trainers.report.markdown import table
+from trainers.report.tables import mean_curve
 
 FAST, SLOW = 1.0, 10.0  # standard deviations of the noise
 PAPER = 7
@@ -62,27 +60,16 @@ def epochs_to(curve, level):
     return next((epoch for epoch, value in enumerate(curve, 1) if value >= level), None)
 
 
-def mean_curve(records):
-    """Returns the validation accuracies of runs after epochs 1, 2, ..., in percent: their means."""
-    values = collections.defaultdict(list)
-    for record in records:
-        for point in record["curve"]:
-            values[point["epoch"]].append(point["validation_accuracy"])
-    return [statistics.mean(values[epoch]) for epoch in sorted(values)]
-
-
 def _networks(records):
     return list(dict.fromkeys(record["network"] for record in records))
 
 
 def _curves(network, records):
     """The curves of a network at both levels of the noise, a pair; empty without runs."""
-    return tuple(
-        mean_curve(
-            [r for r in records if r["network"] == network and r["weight_noise_stddev"] == stddev]
-        )
-        for stddev in (FAST, SLOW)
-    )
+    of_network = [record for record in records if record["network"] == network]
+    groups = ([r for r in of_network if r["weight_noise_stddev"] == s] for s in (FAST, SLOW))
+    place, field = (lambda _, point: point["epoch"]), "validation_accuracy"
+    return tuple(list(mean_curve(group, place, field).values()) for group in groups)
 
 
 def _rows(network, records):

@@ -76,6 +76,13 @@ RATES = {
 }
 
 
+def network_name(model, norm, norm_placement="all"):
+    """Returns the row of a network in Tables 2 to 4."""
+    if norm == "none":
+        return model
+    return f"{norm}-{model}" + ("" if norm_placement == "all" else f"-{norm_placement}")
+
+
 def weight_noise_settings(dataset, norm, stddev, norm_placement="all"):
     """Returns the fields of `NonPrivateSpec` for a cell of Tables 2 to 4 or Figure 1, a dict."""
     # Where the last two layers are not normalised, steps as for a plain network: VGG learns with

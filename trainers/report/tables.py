@@ -219,6 +219,18 @@ def by_cell(records, networks=()):
     return dict(sorted(cells.items(), key=lambda item: place.get(item[0][0], len(place))))
 
 
+def mean_curve(records, place, field):
+    """Returns the mean of a field of the curves of runs, a dict by place, ascending.
+
+    `place` is a function of a record and a point of its curve.
+    """
+    found = collections.defaultdict(list)
+    for record in records:
+        for point in record["curve"] or ():
+            found[place(record, point)].append(point[field])
+    return {at: statistics.mean(found[at]) for at in sorted(found)}
+
+
 def _column_order(column):
     """Largest epsilon and least noise first, as in the papers; columns that are neither last."""
     name, _, value = column.partition("=")
