@@ -200,6 +200,22 @@ def make_output_dir():
     return files.make_folder(FLAGS.output_dir, "output_dir")
 
 
+def make_missing(experiment, fields, runs, record_of):
+    """Writes a record into --output_dir of each run that has none there.
+
+    Runs have a `cell` and a `seed`; `record_of` is a function of one.
+    """
+    from trainers.records.store import read_records, write_record
+
+    folder = make_output_dir()
+    known = {(r["cell"], r["seed"]) for r in read_records(folder, experiment, fields=fields)}
+    for run in runs:
+        if (run.cell, run.seed) not in known:
+            record = record_of(run)
+            write_record(folder, record, fields)
+            print(f"  {run.cell}, seed {run.seed}: {record['test_accuracy']:.2f} %", flush=True)
+
+
 def show_records(experiment, fields, text_of, plot=None, newest=False):
     """Prints the table of the records in --output_dir, and writes it there, with their plot.
 

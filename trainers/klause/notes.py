@@ -8,13 +8,6 @@ _WORDS = "ScaleNorm improves the accuracy"
 _DURING = "Does ScaleNorm lead early, or at the end? Test accuracy of"
 
 
-def _claims(pairs):
-    return [
-        Claim(_WORDS, pairs),
-        Claim(f"{_WORDS}, of averaged weights", pairs, field="test_accuracy_ema"),
-    ]
-
-
 def _pairs(table):
     return tuple(
         dict.fromkeys(
@@ -26,9 +19,14 @@ def _pairs(table):
 def _of(*pairs, curves=False):
     """The function that says of records what they show of the claims on some pairs of rows."""
 
+    claims = [
+        Claim(_WORDS, pairs),
+        Claim(f"{_WORDS}, of averaged weights", pairs, field="test_accuracy_ema"),
+    ]
+
     def notes(records):
         of_curves = _curves(records, pairs) if curves else []
-        return [*claim_texts(records, _claims(pairs)), *of_curves]
+        return [*claim_texts(records, claims), *of_curves]
 
     return notes
 
