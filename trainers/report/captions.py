@@ -40,7 +40,7 @@ _NUMBERS = "no one two three four five six seven eight nine ten".split()
 def title(experiment, records, *more):
     """What a plot shows, such as "Private LeNet-5 on MNIST, delta = 1e-5, three runs".
 
-    `more` are further words; a second line says that it is not the paper's scale.
+    `more` are further words; a second line says so of a reduced scale.
     """
     parts = [_TITLES.get(experiment, experiment.replace("_", " ")), *more]
     deltas = {r["delta"] for r in records if r["epsilon_target"] is not None} - {None}
@@ -49,7 +49,7 @@ def title(experiment, records, *more):
         parts.append(f"delta = {delta}")
     parts.append(runs(records))
     is_reduced = any(record["scale"] not in (None, "full") for record in records)
-    reduced = "\nnot at the paper's scale: see the table" if is_reduced else ""
+    reduced = "\nreduced scale: see the table" if is_reduced else ""
     return ", ".join(filter(None, parts)) + reduced
 
 

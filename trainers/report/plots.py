@@ -20,22 +20,6 @@ _TOP = 100.2
 _PAPER = dict(linestyle="--", marker="x")  # How the paper's figures are drawn.
 
 
-def plot_runs(curves, path, title):
-    """Draws test accuracy against the epsilon spent and returns the path of the PNG.
-
-    `curves` has lists of (updates, epsilon, test accuracy in percent) by name. Those without a
-    finite epsilon are left out.
-    """
-    figure, axes = figure_and_axes()
-    for name, points in curves.items():
-        points = [(eps, accuracy) for _, eps, accuracy in points if math.isfinite(eps)]
-        if not points:
-            continue
-        axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=name)
-    axes.set(xlabel="epsilon spent so far", ylabel="test accuracy (%)")
-    return saved(figure, axes, path, title)
-
-
 class Series(NamedTuple):
     """A network's accuracies, as they are drawn."""
 
