@@ -13,6 +13,7 @@ import sys
 
 from absl import flags
 
+from trainers.cells import in_precision
 from trainers.records.store import read_record
 from trainers.specs import NonPrivateSpec, PrivateSpec, SearchSpec
 from trainers.specs.options import options
@@ -46,7 +47,7 @@ def _frozen(value):
 
 def main():
     record = read_record(pathlib.Path(FLAGS.record))
-    result = common.train(spec_of(record))
+    result = common.train(in_precision(spec_of(record), common.given_precision()))
     if result is not None:
         found = f"{result.record['test_accuracy']:.2f} %, on record {record['test_accuracy']:.2f} %"
         print(f"Test accuracy {found}, seed {record['seed']}.")
