@@ -41,18 +41,14 @@ def command(argv, run=None):
     program = pathlib.Path(argv[0] if argv else "")
     if program.resolve().parent != pathlib.Path(__file__).resolve().parents[1]:
         return None
-    left_out = _OF_A_MACHINE
-    if program.stem == "sweep" and run is not None:
-        left_out = left_out | _OF_MANY_RUNS
-    kept, leaves_value = [], False
+    of_sweep = program.stem == "sweep" and run is not None
+    left_out = _OF_A_MACHINE | (_OF_MANY_RUNS if of_sweep else set())
+    kept, is_kept = [], True
     for argument in argv[1:]:
-        if argument.startswith("-"):
-            name = argument.lstrip("-").split("=")[0]
-            leaves_value = name in left_out
-        if not leaves_value:
-            kept.append(argument)
-    if program.stem == "sweep" and run is not None:
-        kept += [f"--cells={run.cell}", f"--seed={run.seed}"]
+        if argument.startswith("-"):  # else it is the value of the flag before
+            is_kept = argument.lstrip("-").split("=")[0] not in left_out
+        kept += [argument] if is_kept else []
+    kept += [f"--cells={run.cell}", f"--seed={run.seed}"] if of_sweep else []
     return shlex.join(["python", "-m", f"trainers.{program.stem}", *kept])
 
 
@@ -60,16 +56,12 @@ def device():
     """Returns what this process computes on, such as "CPU, 2 cores" or "NVIDIA L4, 8 cores"."""
     allowed = getattr(os, "sched_getaffinity", None)  # not on every system
     cores = len(allowed(0)) if allowed else os.cpu_count()
-    return f"{_processor()}, {cores} core{'' if cores == 1 else 's'}"
+    gpu = None
+    if "tensorflow" in sys.modules:  # accounting alone is made without, which takes seconds to load
+        from tfdpnorm.keras_compat.devices_and_precision import gpu_name
 
-
-def _processor():
-    # Accounting alone is made without TensorFlow, which takes seconds to load.
-    if "tensorflow" not in sys.modules:
-        return "CPU"
-    from tfdpnorm.keras_compat.devices_and_precision import gpu_name
-
-    return gpu_name() or "CPU"
+        gpu = gpu_name()
+    return f"{gpu or 'CPU'}, {cores} core{'' if cores == 1 else 's'}"
 
 
 def source_commit():

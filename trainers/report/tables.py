@@ -173,11 +173,14 @@ def _entry(records, form):
         if all(record["guarantee_holds"] for record in records):
             spent = max(record["epsilon"] for record in records)
             text += f"; epsilon {ceil_text(spent)} spent ({records[0]['accountant']})"
-    elif not all(map(_is_as_promised, records)):
-        text += "; NO GUARANTEE"
-    else:
-        text += _over_target(records)
-    return text
+        return text
+    # Only private runs say that they are, and a search.
+    private = [r for r in records if r["kind"] == "private" or r["epsilon_of_a_trial"] is not None]
+    if not all(record["guarantee_holds"] for record in private):
+        return f"{text}; NO GUARANTEE"
+    # A resumed run may have spent more than its column's epsilon.
+    over = [r["epsilon"] for r in records if r["epsilon"] > (r["epsilon_target"] or math.inf)]
+    return f"{text}; epsilon {ceil_text(max(over))} spent" if over else text
 
 
 def _figures(records, form, field, theirs, what=""):
@@ -194,18 +197,6 @@ def _figures(records, form, field, theirs, what=""):
     if theirs:
         text += f"; paper {theirs if isinstance(theirs, str) else f'{theirs:.2f}'}"
     return text
-
-
-def _over_target(records):
-    """Says so if runs spent more than their column's epsilon, as a resumed one may have."""
-    spent = [r["epsilon"] for r in records if r["epsilon"] > (r["epsilon_target"] or math.inf)]
-    return f"; epsilon {ceil_text(max(spent))} spent" if spent else ""
-
-
-def _is_as_promised(record):
-    """Whether a run gives the privacy that its column says; only private ones say any."""
-    is_private = record["kind"] == "private" or record["epsilon_of_a_trial"] is not None
-    return record["guarantee_holds"] or not is_private
 
 
 def by_cell(records, networks=()):

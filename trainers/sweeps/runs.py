@@ -1,6 +1,7 @@
 """The runs of a sweep: which they are, which are done, where each is kept, how long they take."""
 
 import fnmatch
+import functools
 import math
 import pathlib
 import statistics
@@ -117,7 +118,7 @@ def estimate(spec, records, kept=()):
     same = [r for r in records if _is_of_cell(r, spec) and not differences(spec, r["flags"])]
     network = [r for r in records if r["flags"].get("model") == spec.run.model]
     alike = [r for r in network if r["flags"].get("dataset") == spec.run.dataset]
-    scale = _scale(spec)
+    scale = functools.partial(_scale, spec)
     nearest_first = ((same, lambda _: 1.0), (alike, scale), (network, scale), (records, scale))
     for known, factor in nearest_first:
         times = [(_whole_seconds(record), factor(record)) for record in known]
@@ -156,34 +157,21 @@ def _is_of_whole_batches(settings):
     return settings.get("statistics") == "lot" and settings.get("norm") == "public_batch"
 
 
-def _scale(spec):
-    """Function from another run's record to the quotient of this run's work and that one's."""
-
-    def factor(record):
-        work, examples = _work(record), record["num_examples"]
-        if not work or not examples:
-            return 1.0
-        views = spec.run.augmentation_multiplicity
-        their_views = record["flags"].get("augmentation_multiplicity", 1)
-        batch = spec.run.examples_per_update
-        updates = spec.run.updates(_examples(spec.run, record))
-        pixels, their_pixels = _pixels(spec.settings), _pixels(record["flags"])
-        size = pixels / their_pixels if pixels and their_pixels else 1.0
-        if record["flags"].get("model") == spec.run.model:
-            # Channels of a convolution go in and come out.
-            size *= (_width(spec.settings) / _width(record["flags"])) ** 2
-        return updates * batch * views * size / (work * their_views)
-
-    return factor
-
-
-def _examples(run, record):
-    """N of a run, by another one's record: the same on the same data set."""
-    flags = record["flags"]
+def _scale(spec, record):
+    """The quotient of a run's work and that of another run's record."""
+    run, flags, work, examples = spec.run, record["flags"], _work(record), record["num_examples"]
+    if not work or not examples:
+        return 1.0
     same = flags.get("dataset") == run.dataset and flags.get("max_examples") == run.max_examples
-    if same or run.dataset not in SOURCES:
-        return record["num_examples"]
-    return min(official_size(run.dataset, "train"), run.max_examples or math.inf)
+    if not same and run.dataset in SOURCES:
+        examples = min(official_size(run.dataset, "train"), run.max_examples or math.inf)
+    views = run.augmentation_multiplicity / flags.get("augmentation_multiplicity", 1)
+    pixels, their_pixels = _pixels(spec.settings), _pixels(flags)
+    size = pixels / their_pixels if pixels and their_pixels else 1.0
+    if flags.get("model") == run.model:
+        # Channels of a convolution go in and come out.
+        size *= (_width(spec.settings) / _width(flags)) ** 2
+    return run.updates(examples) * run.examples_per_update * views * size / work
 
 
 def _pixels(settings):
