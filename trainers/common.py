@@ -148,20 +148,18 @@ def declared(spec):
     The words of a table's cell hold for this cell alone, with its own settings and data. For any
     other private training only the user can say it, by --search.
     """
-    if spec.kind != "private" or "search" in spec_flags.parsed(type(spec)) or _is_a_cell(spec):
+    if spec.kind != "private" or "search" in spec_flags.parsed(type(spec)):
         return spec
-    return spec.replaced(search=None)
-
-
-def _is_a_cell(spec):
     from trainers import registry
     from trainers.runs.settings import differences
 
-    if spec.experiment not in registry.EXPERIMENTS:
-        return False
-    with at_scale(FLAGS.scale if "scale" in FLAGS else "ours"):
-        cells = registry.cells(spec.experiment)
-    return any(not differences(cell, spec.settings) for cell in cells)
+    cells = []
+    for scale in [FLAGS.scale] if "scale" in FLAGS else SCALES:
+        with at_scale(scale):
+            is_known = spec.experiment in registry.EXPERIMENTS
+            cells += registry.cells(spec.experiment) if is_known else []
+    is_a_cell = any(not differences(cell, spec.settings) for cell in cells)
+    return spec if is_a_cell else spec.replaced(search=None)
 
 
 def check_datasets(spec):

@@ -8,6 +8,7 @@ from trainers.ermis.notes import SETTINGS, TABLE1
 from trainers.report import figure as figures
 from trainers.report.claims import compared
 from trainers.report.figure import label_lines
+from trainers.report.plots import plot_experiment
 from trainers.report.tables import by_cell, mean_curve
 
 _PANEL, _LABELS = (3.4, 2.9), 1.7  # inches; of labels beside a panel
@@ -113,12 +114,14 @@ def plot_options(records, path, title, networks=()):
 def plot_claims(claims):
     """Returns a plot of the differences that claims are about: a panel each, a line for each test.
 
-    It is called as `trainers.report.plots.plot_experiment` is.
+    It is called as `plot_experiment` is, and draws what that does where there are no differences.
     """
 
     def plot(records, path, title, networks=()):
         found = [(claim, compared(records, claim)) for claim in claims]
         found = [(claim, differences) for claim, differences in found if differences]
+        if not found:
+            return plot_experiment(records, path, title, networks)
         heights = [0.9 + 0.19 * len(differences) for _, differences in found]
         figure = figures.new(9, sum(heights) + 0.9)
         grid = figure.subplots(len(found), 1, squeeze=False, height_ratios=heights)[:, 0]

@@ -56,9 +56,9 @@ def test_a_dry_run_loads_and_trains_nothing(main, unread_sets, monkeypatch, tmp_
     "changes, examples, parts",
     [
         (dict(steps=49), 60_000, ["49 updates, fewer than 50", "% of the examples"]),
-        (dict(epochs=0.8), 60_000, ["9.2 % of the examples that the paper's run goes through"]),
+        (dict(epochs=0.79), 60_000, ["9.9 % of the examples that the paper's run goes through"]),
         (dict(epochs=0.9), 60_000, []),
-        (dict(epochs=9), 5_000, ["8.3 % of the examples"]),
+        (dict(epochs=9), 5_000, ["9.4 % of the examples"]),
     ],
 )
 def test_a_dry_run_says_what_is_too_little_to_replicate(changes, examples, parts):
