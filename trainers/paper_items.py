@@ -25,7 +25,7 @@ _T2, _T3, _T4, _T5, _T6, _T7 = (f"davody_table{number}" for number in range(2, 8
 _ERMIS, _PAPERS = "ermis_table1", "*-papers_settings/*"
 # By item: an experiment, its cells, how many runs of each, and the state until all are there.
 RULES = {
-    15: (_T5, "*-all/*", 1, "reduced"),
+    15: (_T5, "*-all/*", 3, "reduced"),
     16: (_T2, "*", 1, "reduced"),
     17: (_T2, "*", 10, "reduced"),
     18: (_T2, "*/stddev=0.3", 1, "missing"),
@@ -35,8 +35,8 @@ RULES = {
     25: ("davody_figure1", "batch-lenet5/*", 1, "reduced"),
     26: ("davody_figure1", "batch-resnet18/*", 1, "reduced"),
     42: (_T5, "[nl][ao]*[er]/*", 1, "reduced"),
-    43: (_T5, "public_batch-128_rows/*", 1, "differs"),
-    44: (_T5, "public_batch-128_rows/*", 1, "reduced"),
+    43: (_T5, "public_batch-128_rows/*", 3, "differs"),
+    44: (_T5, "public_batch-128_rows/*", 3, "reduced"),
     47: (_T6, "*", 1, "reduced"),
     48: (_T6, "public_batch-vgg/*", 1, "reduced"),
     51: (_T6, "none-vgg/*", 1, "reduced"),
