@@ -9,7 +9,9 @@ import logging as standard_logging
 import os
 import sys
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # before TensorFlow is loaded
+# Before TensorFlow is loaded. By default it takes all memory of a GPU at once, from everybody else.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
 
 from absl import app, flags, logging
 
@@ -41,6 +43,10 @@ _SHARED = {
         "two cores can train; or those that the paper states, with as many rows at once as fit "
         "into memory. Flags override both.",
     ),
+    "devices": (
+        flags.DEFINE_string, None, "Devices that share each update (MirroredStrategy): all, or "
+        "how many; default: one.",
+    ),
     "compute": (flags.DEFINE_bool, True, "Train; otherwise show the records of the folder again."),
     # Not results/, whose records are kept and averaged into the papers' tables.
     "output_dir": (flags.DEFINE_string, "outputs/results", "Folder for the record of the run."),
@@ -66,7 +72,7 @@ _SHARED = {
     ),
 }  # fmt: skip
 _OF_RUNS = (
-    *("dry_run", "mixed_precision", "data_dir", "output_dir"),
+    *("dry_run", "mixed_precision", "devices", "data_dir", "output_dir"),
     *("save_model", "cache_dir", "run_dir", "resume"),
 )
 OF_PRIVATE_RUNS = (*_OF_RUNS, "checkpoint_every")
@@ -131,6 +137,7 @@ def train(spec):
         run_dir=FLAGS.run_dir,
         resume=FLAGS.resume,
         model_file=FLAGS.save_model,
+        devices=FLAGS.devices,
         **private,
     )
 
@@ -141,20 +148,18 @@ def declared(spec):
     The words of a table's cell hold for this cell alone, with its own settings and data. For any
     other private training only the user can say it, by --search.
     """
-    if spec.kind != "private" or "search" in spec_flags.parsed(type(spec)) or _is_a_cell(spec):
+    if spec.kind != "private" or "search" in spec_flags.parsed(type(spec)):
         return spec
-    return spec.replaced(search=None)
-
-
-def _is_a_cell(spec):
     from trainers import registry
     from trainers.runs.settings import differences
 
-    if spec.experiment not in registry.EXPERIMENTS:
-        return False
-    with at_scale(FLAGS.scale if "scale" in FLAGS else "ours"):
-        cells = registry.cells(spec.experiment)
-    return any(not differences(cell, spec.settings) for cell in cells)
+    cells = []
+    for scale in [FLAGS.scale] if "scale" in FLAGS else SCALES:
+        with at_scale(scale):
+            is_known = spec.experiment in registry.EXPERIMENTS
+            cells += registry.cells(spec.experiment) if is_known else []
+    is_a_cell = any(not differences(cell, spec.settings) for cell in cells)
+    return spec if is_a_cell else spec.replaced(search=None)
 
 
 def check_datasets(spec):
@@ -191,6 +196,22 @@ def _of_private_runs(spec):
 def make_output_dir():
     """Returns the folder that --output_dir names, which is made if absent."""
     return files.make_folder(FLAGS.output_dir, "output_dir")
+
+
+def make_missing(experiment, fields, runs, record_of):
+    """Writes a record into --output_dir of each run that has none there.
+
+    Runs have a `cell` and a `seed`; `record_of` is a function of one.
+    """
+    from trainers.records.store import read_records, write_record
+
+    folder = make_output_dir()
+    known = {(r["cell"], r["seed"]) for r in read_records(folder, experiment, fields=fields)}
+    for run in runs:
+        if (run.cell, run.seed) not in known:
+            record = record_of(run)
+            write_record(folder, record, fields)
+            print(f"  {run.cell}, seed {run.seed}: {record['test_accuracy']:.2f} %", flush=True)
 
 
 def show_records(experiment, fields, text_of, plot=None, newest=False):

@@ -16,7 +16,7 @@ from absl import flags
 
 from trainers.ours.defaults_runs import DATASETS, EPSILONS, NORMS, DefaultsRun
 from trainers.records.fields import DEFAULTS_FIELDS
-from trainers.records.store import read_records, write_record
+from trainers.records.store import read_records
 
 FLAGS = flags.FLAGS
 
@@ -39,7 +39,10 @@ def main():
     from trainers.ours.defaults import TUNED, defaults_text
 
     if FLAGS.compute:
-        _train(common.make_output_dir())
+        names = ("dataset", "norm", "epsilon", "optimizer", "seed", "times_rate")
+        every = itertools.product(*(FLAGS[name].value for name in names))
+        runs = (DefaultsRun(*values) for values in every)
+        common.make_missing("defaults", DEFAULTS_FIELDS, runs, _record)
 
     def text_of(records):
         tuned = [r for experiment in TUNED for r in read_records(FLAGS.results_dir, experiment)]
@@ -48,21 +51,12 @@ def main():
     common.show_records("defaults", DEFAULTS_FIELDS, text_of)
 
 
-def _train(folder):
+def _record(run):
     from trainers.ours.defaults import defaults_record, load_task
 
-    known = read_records(folder, "defaults", fields=DEFAULTS_FIELDS)
-    known = {(record["cell"], record["seed"]) for record in known}
     precision = common.given_precision() or "float32"
-    names = ("dataset", "norm", "epsilon", "optimizer", "seed", "times_rate")
-    for values in itertools.product(*(FLAGS[name].value for name in names)):
-        run = DefaultsRun(*values)
-        if (run.cell, run.seed) in known:
-            continue
-        task = load_task(run, precision, data_dir=FLAGS.data_dir, cache_dir=FLAGS.cache_dir)
-        record = defaults_record(run, task, precision)
-        write_record(folder, record, DEFAULTS_FIELDS)
-        print(f"  {run.cell}, seed {run.seed}: {record['test_accuracy']:.2f} %", flush=True)
+    task = load_task(run, precision, data_dir=FLAGS.data_dir, cache_dir=FLAGS.cache_dir)
+    return defaults_record(run, task, precision)
 
 
 if __name__ == "__main__":

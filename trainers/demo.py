@@ -56,9 +56,8 @@ def main():
     records = [result.record for result in results.values()]
     print(tables.run_table(records))
     print("\n" + results[name].model.privacy_statement() + "\n")
-    curves = {name: result.curve for name, result in results.items()}
     title = captions.title("davody_digits", records)
-    print(f"Plot: {plots.plot_runs(curves, folder / 'demo.png', title)}")
+    print(f"Plot: {plots.plot_experiment(records, folder / 'demo.png', title)}")
 
 
 if __name__ == "__main__":

@@ -10,12 +10,13 @@ of one class, and trains on them in several ways. Each run writes a record; a ru
 
 from trainers import common  # before everything that loads TensorFlow  # isort: skip
 
+import functools
+
 import numpy as np
 from absl import flags
 
 from trainers.ours.persons_runs import CHOSEN, EPSILONS, KINDS, ROWS, runs
 from trainers.records.fields import PERSONS_FIELDS
-from trainers.records.store import read_records, write_record
 
 FLAGS = flags.FLAGS
 
@@ -35,32 +36,26 @@ def main():
     if not set(FLAGS.epsilon) <= set(EPSILONS):
         raise ValueError(f"Expected --epsilon among {EPSILONS}, got {FLAGS.epsilon}.")
     if FLAGS.compute:
-        _train(common.make_output_dir())
+        every = runs(FLAGS.dataset, FLAGS.epsilon, FLAGS.seed)
+        chosen = [run for run in every if run.kind in FLAGS.persons]
+        common.make_missing("per_person", PERSONS_FIELDS, chosen, _record)
     from trainers.ours.persons_report import persons_text, plot_persons
 
     common.show_records("per_person", PERSONS_FIELDS, persons_text, plot_persons)
 
 
-def _train(folder):
+@functools.cache
+def _sets(name):
     from trainers.data.sources import load_examples
+
+    train, test = (load_examples(name, split, FLAGS.data_dir) for split in ("train", "test"))
+    return train.take(np.arange(ROWS[name])) if name in ROWS else train, test
+
+
+def _record(run):
     from trainers.ours.persons import persons_record
 
-    known = read_records(folder, "per_person", fields=PERSONS_FIELDS)
-    known = {(record["cell"], record["seed"]) for record in known}
-    sets = {
-        name: [load_examples(name, split, FLAGS.data_dir) for split in ("train", "test")]
-        for name in FLAGS.dataset
-    }
-    for name, (train, test) in sets.items():
-        if name in ROWS:
-            sets[name] = train.take(np.arange(ROWS[name])), test
-    for run in runs(FLAGS.dataset, FLAGS.epsilon, FLAGS.seed):
-        if (run.cell, run.seed) in known or run.kind not in FLAGS.persons:
-            continue
-        precision = common.given_precision() or "float32"
-        record = persons_record(run, *sets[run.dataset], precision)
-        write_record(folder, record, PERSONS_FIELDS)
-        print(f"  {run.cell}, seed {run.seed}: {record['test_accuracy']:.2f} %", flush=True)
+    return persons_record(run, *_sets(run.dataset), common.given_precision() or "float32")
 
 
 if __name__ == "__main__":

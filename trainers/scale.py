@@ -17,6 +17,7 @@ _scale = "ours"
 # What fields are called, where their own names would not say it.
 _WORDS = {
     "expected_batch_size": "expected lot",
+    "steps": "updates",
     "augmentation_multiplicity": "views",
     "views": "kind of views",
     "public_batch_size": "public rows",
@@ -25,10 +26,14 @@ _WORDS = {
 
 
 class Stated(NamedTuple):
-    """A paper's words on a setting, and the value that is as in the paper; None if none is."""
+    """A paper's words on a setting, and the value that is as in the paper; None if none is.
+
+    Where the paper says nothing, the value `is_ours`: one that can reach the paper's figures.
+    """
 
     value: object
-    words: str
+    words: str = ""
+    is_ours: bool = False
 
 
 @contextlib.contextmanager
@@ -55,14 +60,15 @@ def given_names(settings):
 def with_scale(spec, theirs, given=()):
     """Returns a spec whose `reduced` says what of it is smaller than in the paper, or another.
 
-    A spec that says so already is returned as it is. `theirs` has the paper's own values, or
-    `Stated`, by setting; "model_options" is a dict of options. None, and settings left out, are
-    what the paper does not state. Settings that have no effect in this run are no difference. At
-    the paper's scale the spec gets what the paper states before, but for the settings that are
+    A spec that says so already stays as it is, and says that, too. `theirs` has the paper's own
+    values, or `Stated`, by setting; "model_options" is a dict of options. None, and settings left
+    out, are what the paper does not state. Settings without effect in this run are no difference.
+    At the paper's scale the spec gets what the paper states before, but for the settings that are
     `given`, which the caller has set.
     """
     if spec.reduced:
-        return spec
+        told = f"{spec.reduced}; --scale=paper changes nothing here"
+        return spec.replaced(reduced=told) if is_at_papers_scale() else spec
     if is_at_papers_scale():
         spec = _as_in_the_paper(spec, theirs, set(given))
     settings, fields = spec.settings, options(spec)
@@ -86,9 +92,10 @@ def _as_in_the_paper(spec, theirs, given):
     values["model_options"] = tuple({**own, **stated}.items())
     values["physical_batch_size"] = AUTO
     nothing = {"max_examples": None}
-    if values.get("epochs") is not None:
-        given = given | ({"epochs"} if "steps" in given else set())
-        nothing |= {"steps": None} if "epochs" not in given else {}
+    for length, other in (("epochs", "steps"), ("steps", "epochs")):
+        if values.get(length) is not None:
+            given = given | ({length} if other in given else set())
+            nothing |= {other: None} if length not in given else {}
     changes = {n: v for n, v in values.items() if v is not None and n in options(spec)} | nothing
     changes["search"] = "the paper's; what it does not state is as in our own cell"
     return spec.replaced(**{n: v for n, v in changes.items() if n not in given})
@@ -103,14 +110,18 @@ def _difference(settings, name, theirs):
             for option, value in theirs.items()
             if dict(ours).get(option, value) != value
         )
-    value, words = theirs if isinstance(theirs, Stated) else (theirs, None)
+    value, words, is_ours = theirs if isinstance(theirs, Stated) else Stated(theirs)
+    if is_ours and (is_at_papers_scale() or not words):
+        told = f"{_name(name)} {_shown(ours)}: ours, not stated by the paper"
+        return told if is_at_papers_scale() else ""
     is_same = ours == value
     if isinstance(ours, float) and isinstance(value, (int, float)):
         is_same = math.isclose(ours, value)
     if value is not None and is_same:
         return ""
-    if name == "epochs" and ours is None:
-        return f"updates {settings['steps']} for {words or f'{_shown(value)} epochs'}"
+    if name in ("epochs", "steps") and ours is None:
+        other, unit = ("steps", "epochs") if name == "epochs" else ("epochs", "updates")
+        return f"{_name(other)} {settings[other]} for {words or f'{_shown(value)} {unit}'}"
     return f"{_name(name)} {_shown(ours)} for {words or _shown(value)}"
 
 

@@ -40,8 +40,13 @@ def define(spec_class, *, default=_own, only=None, leave_out=(), help=None, own=
         _define(flag_name(name, option), own.get(name), option, type_of(spec_class, name)[0], text)
     for name, option in shown.items():
         if option.instead_of in shown:
-            is_required = option.instead_of in required
-            _one_of(option.instead_of, name, "exactly" if is_required else "at most", is_required)
+            least = int(option.instead_of in required)
+            flags.register_multi_flags_validator(
+                [option.instead_of, name],
+                lambda given, least=least: least <= sum(v is not None for v in given.values()) <= 1,
+                message=f"Expected {'exactly' if least else 'at most'} one of "
+                f"--{option.instead_of} and --{name}.",
+            )
 
 
 def parsed(spec_class):
@@ -104,11 +109,3 @@ class _NumberOrWord(flags.ArgumentParser):
 
     def flag_type(self):
         return self._parser.flag_type()
-
-
-def _one_of(first, second, words, is_required):
-    flags.register_multi_flags_validator(
-        [first, second],
-        lambda values: is_required <= sum(v is not None for v in values.values()) <= 1,
-        message=f"Expected {words} one of --{first} and --{second}.",
-    )

@@ -21,10 +21,16 @@ FLAGS = flags.FLAGS
 def define_flags():
     flags.DEFINE_enum("experiment", "davody_table5", cells.EXPERIMENTS, "Which table to train.")
     flags.DEFINE_integer("seeds", 1, "How many seeds each cell is trained with: 0, 1, ...")
+    flags.DEFINE_integer("seed", None, "Train this seed alone.", lower_bound=0)
     flags.DEFINE_list(
         "cells", [], "Which cells: names or shell-style patterns such as */eps=1; default: all."
     )
-    flags.DEFINE_integer("workers", 1, "How many runs are trained at once, a process each.")
+    flags.DEFINE_integer(
+        "workers",
+        None,
+        "How many runs are trained at once, a process each, with a GPU each if there are any; "
+        "default: one for each GPU.",
+    )
     common.define("scale", "mixed_precision", "data_dir")
     flags.DEFINE_string("output_dir", "results", "Folder of the records.")
     flags.DEFINE_string("runs_dir", "outputs/runs", "Folder of unfinished runs and of the logs.")
@@ -38,7 +44,7 @@ def define_flags():
 
 def main():
     from trainers.records.store import KEPT
-    from trainers.sweeps import sweep
+    from trainers.sweeps import pool, sweep
 
     table = f"All done. The table: python -m trainers.table --experiment={FLAGS.experiment}"
     if FLAGS.output_dir != FLAGS["output_dir"].default:
@@ -49,9 +55,10 @@ def main():
     code = sweep.sweep(
         [in_precision(cell, precision) for cell in specs],
         run_cell=cells.run_cell,
-        seeds=FLAGS.seeds,
+        seeds=FLAGS.seeds if FLAGS.seed is None else 1,
+        first_seed=FLAGS.seed or 0,
         patterns=FLAGS.cells,
-        workers=FLAGS.workers,
+        workers=max(1, len(pool.gpus())) if FLAGS.workers is None else FLAGS.workers,
         data_dir=FLAGS.data_dir,
         output_dir=FLAGS.output_dir,
         runs_dir=FLAGS.runs_dir,

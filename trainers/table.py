@@ -50,7 +50,10 @@ def main():
             f"records of {', '.join(others) or 'no experiment'}. {remedy}"
         )
     networks = cells.networks(FLAGS.experiment)
-    more = sensitivity_column(records, _audited(folder / "audits"))
+    audits = []
+    if (folder / "audits").is_dir():
+        audits = read_records(folder / "audits", "audit_sensitivity", fields=SENSITIVITY_FIELDS)
+    more = sensitivity_column(records, [row for audit in audits for row in audit["rows"]])
     form = cells.table_form(FLAGS.experiment)
     table = tables.experiment_table(records, networks, more, form)
     if known := tables.public_knowledge(records):
@@ -108,23 +111,13 @@ def _training(records, folder):
 
     # A run without privacy, or on frozen features, is not evaluated on the way.
     with_curve = [r for r in records if len(r["curve"] or ()) > 1 and r["sampling_rate"]]
-    paths = []
+    paths, networks = [], cells.networks(FLAGS.experiment)
     for column in dict.fromkeys(record["column"] for record in with_curve):
-        name = f"{FLAGS.experiment}-{column}"
         of_column = [record for record in with_curve if record["column"] == column]
-        networks = cells.networks(FLAGS.experiment)
-        epsilon = column.replace("eps=", "epsilon ")
-        title = captions.title(FLAGS.experiment, of_column, epsilon)
-        path = folder / f"{name}-training.png"
+        title = captions.title(FLAGS.experiment, of_column, column.replace("eps=", "epsilon "))
+        path = folder / f"{FLAGS.experiment}-{column}-training.png"
         paths.append(plots.plot_training(of_column, path, title, networks))
     return paths
-
-
-def _audited(folder):
-    if not folder.is_dir():
-        return []
-    audits = read_records(folder, "audit_sensitivity", fields=SENSITIVITY_FIELDS)
-    return [row for audit in audits for row in audit["rows"]]
 
 
 if __name__ == "__main__":

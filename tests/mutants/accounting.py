@@ -3,7 +3,7 @@
 from tests.mutants.mutant import Mutant, fault, tests_in
 
 _ACCOUNTANTS = "tfdpnorm/privacy/accountants.py"
-_COMPARISON = "trainers/ermis/comparison.py"
+_CLAIMED, _COMPARISON = "trainers/ermis/claimed.py", "trainers/ermis/comparison.py"
 _MIXTURES = "tfdpnorm/privacy/mixtures.py"
 _PROFILES = "tfdpnorm/privacy/profiles.py"
 _PROFILE_TESTS = ("tests/privacy/test_profiles.py",)
@@ -50,8 +50,8 @@ MUTANTS = (
     ),
     fault(
         "zcdp-claim-guaranteed",
-        _COMPARISON,
-        "and not zcdp.holds(sampling_rate):",
+        _CLAIMED,
+        "and sampling_rate != 1:",
         "and not sampling_rate:",
         "What the paper claims, and one update refutes, passes for a guarantee.",
         tests_in("tests/trainers/ermis/test_comparison.py", "test_which_hold"),
@@ -66,8 +66,8 @@ MUTANTS = (
     ),
     fault(
         "gaussian-theorem-beyond-its-range",
-        "trainers/ermis/advanced_composition.py",
-        "gaussian_epsilon(noise_ratio, step_delta) < 1",
+        _CLAIMED,
+        "gaussian_noise(noise_ratio, step_delta) < 1",
         "noise_ratio < math.inf",
         "Advanced composition is guaranteed where the theorem under it does not hold.",
         tests_in("tests/trainers/ermis/test_comparison.py", "test_which_hold"),

@@ -19,6 +19,7 @@ from trainers.ermis import cells as ermis
 from trainers.ermis.settings import paper_settings
 from trainers.klause import cells as klause
 from trainers.ours import finetune_cells
+from trainers.runs.settings import differences
 from trainers.scale import at_scale
 from trainers.specs.options import defaults_of
 
@@ -128,6 +129,8 @@ def lines():
         for spec in make():
             one = said(spec)
             other = papers.get(spec.cell, {}) if papers else one
+            if papers and not other:
+                other = {**one, "cell": None}  # it is another one's there
             differs = {n: other.get(n) for n in {**one, **other} if one.get(n) != other.get(n)}
             found += [] if differs == before else ["  paper: " + json.dumps(differs)]
             found.append(json.dumps(one))
@@ -163,3 +166,18 @@ def main():
 
 if __name__ == "__main__":
     main()
+
+
+def test_no_cell_keeps_our_scale_at_the_papers_in_silence():
+    for experiment in registry.EXPERIMENTS:
+        ours = {spec.cell: spec for spec in registry.cells(experiment)}
+        with at_scale("paper"):
+            papers = {spec.cell: spec for spec in registry.cells(experiment)}
+        assert papers.keys() <= ours.keys() or experiment == "ermis_figure5"
+        for cell, spec in papers.items():
+            if (
+                cell in ours
+                and ours[cell].run.reduced
+                and not differences(spec, ours[cell].settings)
+            ):
+                assert "--scale=paper changes nothing" in spec.run.reduced, (experiment, cell)

@@ -6,7 +6,6 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm import arguments
 from tfdpnorm.keras_compat.models import number_of_calls
 from tfdpnorm.layers import ScaleNorm
 
@@ -54,50 +53,20 @@ def residual_additions(model):
 def block_activations(model, layer, x, batch_size=256, bins=200, limits=(-5.0, 5.0)):
     """The distributions of a residual block's activations in inference.
 
-    `layer` is one of `residual_additions(model)`, or its name. Its inputs are taken to be the
-    convolutional path and the residual path, in this order, as in `tfdpnorm.models`. `x` is [rows,
-    ...], or a structure of such arrays. The bins cover `limits`; numbers beyond are counted in the
-    first and the last one.
+    `layer` is one of `residual_additions(model)`. Its inputs are taken to be the convolutional path
+    and the residual path, in this order, as in `tfdpnorm.models`. `x` is [rows, ...]. The bins
+    cover `limits`; numbers beyond are counted in the first and the last one.
     """
-    known = {found.name: found for found in residual_additions(model)}
-    name = layer if isinstance(layer, str) else layer.name
-    if name not in known:
-        raise ValueError(
-            f"Expected a layer that adds the paths of a residual block, got {name!r}. In model "
-            f"{model.name!r} they are: {', '.join(known) or 'none'}."
-        )
-    rows = len(tf.nest.flatten(x)[0])
-    if not rows:
-        raise ValueError("There are no rows to summarise. Pass at least one.")
-    arguments.integer("batch_size", batch_size, at_least=1)
-    convolutional, residual = known[name].input
-    paths = keras.Model(model.inputs, [residual, convolutional, known[name].output])
+    convolutional, residual = layer.input
+    paths = keras.Model(model.inputs, [residual, convolutional, layer.output])
     edges = np.linspace(*limits, bins + 1)
-    sums = [_Sums(edges) for _ in paths.outputs]
-    for begin in range(0, rows, batch_size):
-        part = tf.nest.map_structure(
-            lambda of_input, begin=begin: tf.constant(of_input[begin : begin + batch_size]), x
-        )
-        found = paths(part, training=False)
-        for of_path, values in zip(sums, found, strict=True):
-            of_path.add(np.asarray(values, np.float64))
-    return BlockActivations(*(of_path.moments() for of_path in sums))
-
-
-class _Sums:
-    def __init__(self, edges):
-        self._edges = edges
-        self._counts = np.zeros(len(edges) - 1, np.int64)
-        self._numbers = self._sum = self._squares = 0.0
-
-    def add(self, values):
-        kept = np.clip(values, self._edges[0], self._edges[-1])
-        self._counts += np.histogram(kept, self._edges)[0]
-        self._numbers += values.size
-        self._sum += values.sum()
-        self._squares += np.square(values).sum()
-
-    def moments(self):
-        mean = self._sum / self._numbers
-        variance = max(self._squares / self._numbers - mean**2, 0.0)
-        return Moments(self._counts, self._edges, float(mean), float(np.sqrt(variance)))
+    counts, sums = np.zeros((3, bins), np.int64), np.zeros((3, 3))  # of 1, of values, of squares
+    for begin in range(0, len(x), batch_size):
+        found = paths(tf.constant(x[begin : begin + batch_size]), training=False)
+        for place, values in enumerate(np.asarray(path, np.float64) for path in found):
+            counts[place] += np.histogram(np.clip(values, *limits), edges)[0]
+            sums[place] += values.size, values.sum(), np.square(values).sum()
+    numbers, means = sums[:, 0], sums[:, 1] / sums[:, 0]
+    stddevs = np.sqrt(np.maximum(sums[:, 2] / numbers - means**2, 0.0))
+    of_paths = zip(counts, means, stddevs, strict=True)
+    return BlockActivations(*(Moments(c, edges, float(m), float(s)) for c, m, s in of_paths))

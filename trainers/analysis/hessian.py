@@ -3,7 +3,6 @@
 import numpy as np
 import tensorflow as tf
 
-from tfdpnorm import arguments
 from tfdpnorm.keras_compat.corrections import exact_moments
 from tfdpnorm.keras_compat.graphs import as_written
 from tfdpnorm.keras_compat.variables import raw
@@ -14,30 +13,20 @@ class Hessian:
 
     It is never made: n parameters would take n^2 numbers. A product with a vector is the gradient
     of a gradient's product with it (Pearlmutter 1994), which takes about four forward passes over
-    the rows. The model runs in inference mode. Regularisation losses are left out. See `asymmetry`
-    before you trust it for layers of your own.
+    the rows. The model runs in inference mode. Regularisation losses are left out.
 
     Args:
-        x, y: Inputs and targets, [rows, ...]; inputs may be a structure of such arrays.
+        x, y: Arrays of inputs and targets, [rows, ...].
         loss: Function of (targets, outputs) that returns a loss for each row, [rows].
-        variables: Those to derive by; default: the trainable ones of the model.
         progress: Function of the number of products so far, called after each; or None.
     """
 
     MOST_ASYMMETRY = 1e-3
 
-    def __init__(self, model, x, y, loss, batch_size=256, variables=None, progress=None):
+    def __init__(self, model, x, y, loss, batch_size=256, progress=None):
         self._model, self._loss, self._progress = model, loss, progress
-        self._variables = raw(list(model.trainable_variables if variables is None else variables))
-        self._data = x, y
-        _check(x, y, loss)
-        self._rows = len(tf.nest.flatten(x)[0])
-        self._batch_size = arguments.integer("batch_size", batch_size, at_least=1)
-        if not self._rows or not self._variables:
-            raise ValueError(
-                f"Expected rows and trainable variables, got {self._rows} rows and "
-                f"{len(self._variables)} variables."
-            )
+        self._variables = raw(list(model.trainable_variables))
+        self._x, self._y, self._rows, self._batch_size = x, y, len(x), batch_size
         self._sizes = [int(np.prod(v.shape)) for v in self._variables]
         self.size = sum(self._sizes)
         self.products = 0
@@ -48,21 +37,15 @@ class Hessian:
 
         Each batch is computed in the dtype of the variables.
         """
-        vector = np.asarray(vector, np.float64).reshape(-1)
-        if len(vector) != self.size:
-            raise ValueError(f"Expected a vector of {self.size} numbers, got {len(vector)}.")
+        split = np.split(np.asarray(vector, np.float64), np.cumsum(self._sizes)[:-1])
         parts = [
             tf.constant(part.reshape(v.shape), v.dtype)
-            for part, v in zip(
-                np.split(vector, np.cumsum(self._sizes)[:-1]), self._variables, strict=True
-            )
+            for part, v in zip(split, self._variables, strict=True)
         ]
         total = np.zeros(self.size)
         for begin in range(0, self._rows, self._batch_size):
-            x, y = tf.nest.map_structure(
-                lambda rows, begin=begin: tf.constant(rows[begin : begin + self._batch_size]),
-                self._data,
-            )
+            batch = slice(begin, begin + self._batch_size)
+            x, y = tf.constant(self._x[batch]), tf.constant(self._y[batch])
             total += self._batch_product(x, y, parts).numpy()
         self.products += 1
         if self._progress is not None:
@@ -89,34 +72,9 @@ class Hessian:
                 inner.watch(self._variables)
                 with exact_moments():
                     losses = self._loss(y, self._model(x, training=False))
-                if losses.shape.rank not in (1, None):
-                    raise ValueError(
-                        "Expected a loss that gives a number for each row, got shape "
-                        f"{losses.shape}. Pass a Keras loss with reduction='none', for instance."
-                    )
                 total = tf.reduce_sum(tf.ensure_shape(losses, [None]))
             gradients = inner.gradient(total, self._variables, unconnected_gradients="zero")
-            along = tf.add_n(
-                [
-                    tf.cast(tf.reduce_sum(g * p), tf.float64)
-                    for g, p in zip(gradients, parts, strict=True)
-                ]
-            )
+            products = [tf.reduce_sum(g * p) for g, p in zip(gradients, parts, strict=True)]
+            along = tf.add_n([tf.cast(product, tf.float64) for product in products])
         found = outer.gradient(along, self._variables, unconnected_gradients="zero")
-        flat = [tf.cast(tf.reshape(g, [-1]), tf.float64) for g in found]
-        return tf.concat(flat, axis=0)
-
-
-def _check(x, y, loss):
-    leaves = tf.nest.flatten((x, y))
-    if not all(hasattr(leaf, "shape") and len(leaf.shape) for leaf in leaves):
-        raise ValueError("x and y are not arrays [rows, ...]. Convert them with np.asarray.")
-    if len({len(leaf) for leaf in leaves}) > 1:
-        raise ValueError(
-            f"Expected x and y with equally many rows, got {[len(leaf) for leaf in leaves]}."
-        )
-    if not callable(loss):
-        raise ValueError(
-            f"Expected loss to be a function of (targets, outputs), got {loss!r}. Pass "
-            "keras.losses.get(...) with reduction='none'."
-        )
+        return tf.concat([tf.cast(tf.reshape(g, [-1]), tf.float64) for g in found], axis=0)

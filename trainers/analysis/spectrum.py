@@ -9,8 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
-from tfdpnorm import arguments
-
 ROUNDOFF = 1e-6  # of products, relative to the largest eigenvalue
 
 
@@ -67,7 +65,6 @@ def power_iteration(matrix, tolerance=1e-3, max_iterations=1000, seed=0):
     largest one, if another is close to that. PyHessian (Yao, Gholami, Keutzer and Mahoney 2019),
     which Klause et al. (2022) used, does the same.
     """
-    _check(tolerance, max_iterations)
     vector = _random_unit(matrix.size, np.random.default_rng(seed))
     value = np.inf
     for iteration in range(1, max_iterations + 1):
@@ -88,7 +85,6 @@ def trace(matrix, tolerance=1e-3, max_products=1000, min_products=10, seed=0):
     It ends when the standard error of the mean, which is the error of the `Estimate`, is less than
     `tolerance`, relative to the mean. `min_products` are needed for a standard error to be one.
     """
-    _check(tolerance, max_products)
     rng, seen = np.random.default_rng(seed), []
     while len(seen) < max_products:
         signs = rng.choice([-1.0, 1.0], size=matrix.size)
@@ -106,7 +102,7 @@ def lanczos(matrix, steps=100, seed=0):
     As many vectors are held, in float32. There are fewer steps where the matrix has fewer different
     eigenvalues.
     """
-    steps = min(arguments.integer("steps", steps, at_least=1), matrix.size)
+    steps = min(steps, matrix.size)
     held = np.zeros([steps, matrix.size], np.float32)
     vector = _random_unit(matrix.size, np.random.default_rng(seed))
     diagonal, beside = [], []
@@ -130,8 +126,3 @@ def lanczos(matrix, steps=100, seed=0):
 def _random_unit(size, rng):
     vector = rng.normal(size=size)
     return vector / np.linalg.norm(vector)
-
-
-def _check(tolerance, most):
-    arguments.positive("tolerance", tolerance)
-    arguments.integer("max_products", most, at_least=1)

@@ -3,10 +3,8 @@
 The paper: from 1 to 10 "by a factor of order 7 for LeNet and ResNet models".
 """
 
-import collections
-import statistics
-
 from trainers.report.markdown import table
+from trainers.report.tables import mean_curve
 
 FAST, SLOW = 1.0, 10.0  # standard deviations of the noise
 PAPER = 7
@@ -15,26 +13,25 @@ _LEVELS = (15, 20, 30, 50, 70, 90, 95)  # percent of the validation examples
 
 def notes(records):
     """Returns what stands below the figure's table, a list: a table of factors, by network."""
-    rows = [row for network in _networks(records) for row in _rows(network, records)]
-    header = (
-        "network",
-        "validation accuracy %",
-        f"epochs at {FAST:g}",
-        f"epochs at {SLOW:g}",
-        "factor",
-    )
+    rows, unreached = [], []
+    for network in dict.fromkeys(record["network"] for record in records):
+        of_network = [record for record in records if record["network"] == network]
+        groups = ([r for r in of_network if r["weight_noise_stddev"] == s] for s in (FAST, SLOW))
+        place, field = (lambda _, point: point["epoch"]), "validation_accuracy"
+        fast, slow = (list(mean_curve(group, place, field).values()) for group in groups)
+        for level in sorted({*_LEVELS, *([max(slow)] if slow else [])}):
+            if (texts := factor(fast, slow, level)) is not None:
+                rows.append((network, f"{level:.4g}", *texts))
+        if fast and epochs_to(slow, fast[-1]) is None:
+            end = f"reaches what the one at {FAST:g} does in the end."
+            unreached.append(f"{network}: no curve at {SLOW:g} {end}")
+    epochs = (f"epochs at {stddev:g}" for stddev in (FAST, SLOW))
     said = (
         f"Slow-down from noise of {FAST:g} to noise of {SLOW:g}: epochs until the validation "
         f"accuracy is reached, and their ratio. The paper has a factor of order {PAPER}. A curve "
         "has one point an epoch, so a factor is known within bounds."
     )
-    curves = {network: _curves(network, records) for network in _networks(records)}
-    unreached = [
-        f"{network}: no curve at {SLOW:g} reaches what the one at {FAST:g} does in the end."
-        for network, (fast, slow) in curves.items()
-        if fast and epochs_to(slow, fast[-1]) is None
-    ]
-    return [said, table(header, rows), *unreached]
+    return [said, table(("network", "validation accuracy %", *epochs, "factor"), rows), *unreached]
 
 
 def factor(fast, slow, level):
@@ -60,33 +57,3 @@ def factor(fast, slow, level):
 def epochs_to(curve, level):
     """Returns after how many epochs a curve is at a level or above; None if it never is."""
     return next((epoch for epoch, value in enumerate(curve, 1) if value >= level), None)
-
-
-def mean_curve(records):
-    """Returns the validation accuracies of runs after epochs 1, 2, ..., in percent: their means."""
-    values = collections.defaultdict(list)
-    for record in records:
-        for point in record["curve"]:
-            values[point["epoch"]].append(point["validation_accuracy"])
-    return [statistics.mean(values[epoch]) for epoch in sorted(values)]
-
-
-def _networks(records):
-    return list(dict.fromkeys(record["network"] for record in records))
-
-
-def _curves(network, records):
-    """The curves of a network at both levels of the noise, a pair; empty without runs."""
-    return tuple(
-        mean_curve(
-            [r for r in records if r["network"] == network and r["weight_noise_stddev"] == stddev]
-        )
-        for stddev in (FAST, SLOW)
-    )
-
-
-def _rows(network, records):
-    fast, slow = _curves(network, records)
-    levels = sorted({*_LEVELS, *([max(slow)] if slow else [])})
-    found = [(level, factor(fast, slow, level)) for level in levels]
-    return [(network, f"{level:.4g}", *texts) for level, texts in found if texts is not None]

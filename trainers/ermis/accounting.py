@@ -61,37 +61,28 @@ def accounting_record(epsilons=EPSILONS):
 
 def _quoted():
     """What each quoted sigma gives: a list of dicts."""
-    rows = []
-    for (dataset, accountant), sigma in paper.SIGMAS.items():
-        lots = [quoted_settings(dataset)]
-        if dataset == _TRUE_SAMPLING[0]:
-            lots.append(_TRUE_SAMPLING[1:])
-        for rate, updates in lots:
-            for words, scale in _SCALES.items():
-                rows.append(
-                    {
-                        "dataset": dataset,
-                        "accountant": accountant,
-                        "sigma": sigma,
-                        "claimed_epsilon": 1.0,
-                        "sampling_rate": rate,
-                        "updates": updates,
-                        "noise": words,
-                        "epsilon": _epsilons(rate, scale * sigma, updates),
-                    }
-                )
-    return rows
-
-
-def _epsilons(rate, noise_multiplier, updates):
-    """Dict from adjacency to a dict from accountant to an epsilon that holds."""
-    return {
-        adjacency: {
-            name: stated(name, rate, noise_multiplier, updates, paper.DELTA, adjacency).epsilon
-            for name in ACCOUNTANTS
+    true = {_TRUE_SAMPLING[0]: [_TRUE_SAMPLING[1:]]}
+    return [
+        {
+            "dataset": dataset,
+            "accountant": accountant,
+            "sigma": sigma,
+            "claimed_epsilon": 1.0,
+            "sampling_rate": rate,
+            "updates": updates,
+            "noise": words,
+            "epsilon": {
+                adjacency: {
+                    name: stated(name, rate, scale * sigma, updates, paper.DELTA, adjacency).epsilon
+                    for name in ACCOUNTANTS
+                }
+                for adjacency in ADJACENCIES
+            },
         }
-        for adjacency in ADJACENCIES
-    }
+        for (dataset, accountant), sigma in paper.SIGMAS.items()
+        for rate, updates in [quoted_settings(dataset), *true.get(dataset, [])]
+        for words, scale in _SCALES.items()
+    ]
 
 
 def _curve(dataset, epsilons):

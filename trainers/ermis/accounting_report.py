@@ -5,6 +5,7 @@ from trainers.ermis.comparison import ADJACENCIES, ALL_ACCOUNTANTS, stated
 from trainers.ermis.published import SIGMAS
 from trainers.report import figure as figures
 from trainers.report.markdown import table
+from trainers.specs.parts import CLAIMING_ACCOUNTANTS
 
 _ADJACENCIES = {"add_or_remove_one": "add/remove", "replace_one": "replace one"}
 _COLOURS = {"ac": "C3", "zcdp": "C1", "rdp": "C0", "pld": "C2"}
@@ -29,7 +30,7 @@ def accounting_text(record):
             f"{row['sampling_rate']:.4g}",
             f"{row['updates']:,}",
             row["noise"],
-            *(_verdict(row, *key) for key in names),
+            *(_verdict(row["epsilon"][which][name], row) for which, name in names),
         )
         for row in record["quoted"]
     ]
@@ -74,8 +75,12 @@ def plot_accounting(record, path):
     for axes, curve in zip(all_axes, record["curves"], strict=True):
         for name, sigmas in curve["sigmas"].items():
             accountant, reading = name.split(", ", 1)
-            style = _style(accountant, reading, record["nearest"])
-            axes.plot(curve["epsilons"], sigmas, label=_label(accountant, reading), **style)
+            look = dict(color=_COLOURS[accountant], markersize=4)
+            if accountant in CLAIMING_ACCOUNTANTS:
+                look["linestyle"] = "--" if reading == record["nearest"] else ":"
+            elif reading == "replace_one":
+                look["marker"] = "o"
+            axes.plot(curve["epsilons"], sigmas, label=_label(accountant, reading), **look)
         for (dataset, accountant), sigma in SIGMAS.items():
             if dataset == curve["dataset"]:
                 axes.plot(1.0, sigma, "*", color=_COLOURS[accountant], markersize=13, zorder=5)
@@ -99,25 +104,13 @@ def plot_accounting(record, path):
     return figures.save(figure, path)
 
 
-def _style(accountant, reading, nearest):
-    if accountant in ("ac", "zcdp"):
-        return {"color": _COLOURS[accountant], "linestyle": "--" if reading == nearest else ":"}
-    return {
-        "color": _COLOURS[accountant],
-        "linestyle": "-",
-        "marker": "o" if reading == "replace_one" else None,
-        "markersize": 4,
-    }
-
-
 def _label(accountant, reading):
-    if accountant in ("ac", "zcdp"):
+    if accountant in CLAIMING_ACCOUNTANTS:
         return f"{accountant} of the paper, {reading}"
     return f"{accountant}, {_ADJACENCIES[reading]} (holds)"
 
 
-def _verdict(row, adjacency, name):
-    epsilon = row["epsilon"][adjacency][name]
+def _verdict(epsilon, row):
     text = ceil_text(epsilon)
     return f"**{text}**" if epsilon > row["claimed_epsilon"] else text
 

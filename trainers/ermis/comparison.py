@@ -1,7 +1,7 @@
 """Four accountants compared, for two adjacencies: which epsilon each states, and whether it holds.
 
-"rdp" and "pld" hold. "ac" and "zcdp" are those of Ermis & Cemgil (2017), in `advanced_composition`
-and `zcdp`: no plan of a run takes them. What does not hold is a claim and no guarantee.
+"rdp" and "pld" hold. "ac" and "zcdp" are those of Ermis & Cemgil (2017), in `claimed`: no plan of a
+run takes them. What does not hold is a claim and no guarantee.
 
 Noise multipliers are always over the clipping norm. Replacing an example moves the sum by up to two
 norms, so that a noise multiplier z is there a noise ratio z / 2, which is the paper's sigma.
@@ -14,7 +14,7 @@ from tfdpnorm import arguments
 from tfdpnorm.choices import ACCOUNTANTS
 from tfdpnorm.privacy.accountants import dp_sgd_event, epsilon_of
 from tfdpnorm.privacy.calibration import calibrate_noise_multiplier, noise_reaching
-from trainers.ermis import advanced_composition, zcdp
+from trainers.ermis.claimed import claimed_epsilon, why_not
 from trainers.ermis.replace_one import replace_one_epsilon
 from trainers.specs.parts import CLAIMING_ACCOUNTANTS
 
@@ -58,16 +58,8 @@ def stated(
         else:
             epsilon = epsilon_of(dp_sgd_event(sampling_rate, noise, updates), delta, accountant)
     else:
-        settings = (noise / _SENSITIVITY[adjacency], sampling_rate, updates, delta)
-        module = advanced_composition if accountant == "ac" else zcdp
-        epsilon = module.claimed_epsilon(*settings)
-        if accountant == "zcdp" and not zcdp.holds(sampling_rate):
-            because = (
-                "sampling does not amplify zCDP, and the Gaussian theorem is applied in the wrong "
-                "direction"
-            )
-        elif accountant == "ac" and not advanced_composition.holds(*settings):
-            because = "the Gaussian theorem needs an epsilon below 1 in each update"
+        settings = (accountant, noise / _SENSITIVITY[adjacency], sampling_rate, updates, delta)
+        epsilon, because = claimed_epsilon(*settings), why_not(*settings)
     if math.isinf(epsilon):
         because = because or "no epsilon is finite"
     return Stated(accountant, adjacency, epsilon, not because, because)

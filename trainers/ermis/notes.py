@@ -1,10 +1,10 @@
 """What the records of Ermis & Cemgil show of the paper's claims, below each table."""
 
 from trainers.ermis import published
-from trainers.report.claims import Claim, below_text, claim_text
+from trainers.report.claims import Claim, below_text, claim_texts
 
 # Ends of the names of rows: claimed by zCDP, with a guarantee, and with other features.
-_KINDS = ("-zcdp", "", "-random_features", "-public_features")
+_KINDS = ("-zcdp", "", "-random_features", "-public_features", "-papers_settings")
 
 
 def _pairs(first, second, kinds=_KINDS):
@@ -15,7 +15,7 @@ def _pairs(first, second, kinds=_KINDS):
     )
 
 
-_TABLE1 = (
+TABLE1 = (
     Claim(
         "dropout improves the accuracy, especially when the privacy budget is low (dpvd against "
         "svi)",
@@ -32,7 +32,7 @@ _TABLE1 = (
         _pairs("dpvd-zcdp", "dpvd-ac", ("",)),
     ),
 )
-_SETTINGS = (
+SETTINGS = (
     Claim(
         "dropout improves the accuracy (noise that multiplies inputs, against none)",
         tuple((f"digits-{name}", "digits-dpsgd") for name in ("dropout", "gaussian_dropout")),
@@ -60,13 +60,13 @@ _SETTINGS = (
 
 
 def _of_table1(records):
-    return [*(claim_text(records, claim) for claim in _TABLE1), below_text(records)]
+    return [*claim_texts(records, TABLE1), below_text(records)]
 
 
 def _of_settings(records):
     return [
         "Rows without a figure of the paper are not in its table.",
-        *(claim_text(records, claim) for claim in _SETTINGS),
+        *claim_texts(records, SETTINGS),
     ]
 
 

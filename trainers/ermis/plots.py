@@ -1,14 +1,15 @@
 """The figures of Ermis & Cemgil (2017), made from records and nothing else."""
 
 import collections
-import math
 import statistics
+import textwrap
 
-from trainers.ermis import published
-from trainers.report import captions
+from trainers.ermis.notes import SETTINGS, TABLE1
 from trainers.report import figure as figures
-from trainers.report.labels import label_ends
-from trainers.report.tables import by_cell
+from trainers.report.claims import compared
+from trainers.report.figure import label_lines
+from trainers.report.plots import plot_experiment
+from trainers.report.tables import by_cell, mean_curve
 
 _PANEL, _LABELS = (3.4, 2.9), 1.7  # inches; of labels beside a panel
 # Kinds of rows, each a panel: claims, guarantees, and other features than the paper's.
@@ -17,6 +18,7 @@ _KINDS = {
     "guaranteed": "the paper's network",
     "random_features": "random features",
     "public_features": "features of public images",
+    "papers_settings": "the paper's network and settings",
 }
 
 
@@ -33,7 +35,8 @@ def plot_progress(records, path, title, networks=()):
     rows = sorted(
         {place[1:] for place in panels}, key=lambda row: (row[0], [*_KINDS].index(row[1]))
     )
-    figure, grid = _grid(len(rows), len(columns))
+    figure = figures.new((_PANEL[0] + _LABELS) * len(columns), _PANEL[1] * len(rows) + 0.8)
+    grid = figure.subplots(len(rows), len(columns), squeeze=False)
     for y, row in enumerate(rows):
         for x, column in enumerate(columns):
             axes = grid[y][x]
@@ -42,24 +45,18 @@ def plot_progress(records, path, title, networks=()):
                 continue
             for name, group in panels[(column, *row)].items():
                 style = "--" if row[1] == "claimed" else "-"
-                axes.plot(*_curve(group), style, marker=".", label=_short(name, *row))
+                means = mean_curve(group, _passes, "test_accuracy")
+                points = zip(*means.items(), strict=True)
+                axes.plot(*points, style, marker=".", label=_short(name, *row))
             axes.set(xlabel="passes over the data", xscale="log", ylabel="test accuracy (%)")
             _plain_ticks(axes)
             epsilon = column.replace("eps=inf", "no privacy").replace("eps=", "epsilon ")
-            _finish(axes, f"{row[0].upper()}, {epsilon}: {_KINDS[row[1]]}")
+            title_of_panel = f"{row[0].upper()}, {epsilon}: {_KINDS[row[1]]}"
+            axes.set_title(title_of_panel, fontsize="small", loc="left")
+            axes.grid(alpha=0.3)
+            label_lines(axes)
     figures.entitle(figure, title, "Lines: mean of the runs.")
     return figures.save(figure, path)
-
-
-def _grid(rows, columns):
-    figure = figures.new((_PANEL[0] + _LABELS) * columns, _PANEL[1] * rows + 0.8)
-    return figure, figure.subplots(rows, columns, squeeze=False)
-
-
-def _finish(axes, title):
-    axes.set_title(title, fontsize="small", loc="left")
-    axes.grid(alpha=0.3)
-    label_ends(axes, 0.6 * _PANEL[1])
 
 
 def _plain_ticks(axes):
@@ -86,15 +83,8 @@ def _short(network, dataset, kind):
     return network.removeprefix(f"{dataset}-").removesuffix(f"-{kind}")
 
 
-def _curve(records):
-    """Passes over the data, and the mean test accuracy of some runs after them."""
-    points = collections.defaultdict(list)
-    for record in records:
-        for point in record["curve"]:
-            passes = round(point["updates"] * record["sampling_rate"], 3)
-            points[passes].append(point["test_accuracy"])
-    passes = sorted(points)
-    return passes, [statistics.mean(points[count]) for count in passes]
+def _passes(record, point):
+    return round(point["updates"] * record["sampling_rate"], 3)
 
 
 def plot_options(records, path, title, networks=()):
@@ -121,60 +111,43 @@ def plot_options(records, path, title, networks=()):
     return figures.save(figure, path)
 
 
-def plot_table(records, path, title, networks=()):
-    """Draws test accuracy against epsilon, a panel for each data set and kind of row.
+def plot_claims(claims):
+    """Returns a plot of the differences that claims are about: a panel each, a line for each test.
 
-    The crosses are the paper's figures of its own method by zCDP, which are claims. Networks are
-    "dataset-row". Returns the path.
+    It is called as `plot_experiment` is, and draws what that does where there are no differences.
     """
-    present = [record["network"] for record in records]
-    networks = [n for n in dict.fromkeys([*networks, *present]) if n in present]
-    panels = collections.defaultdict(dict)
-    for name in networks:
-        found = collections.defaultdict(list)
-        of_network = [record for record in records if record["network"] == name]
-        for record in of_network:
-            if record["epsilon_target"] not in (None, math.inf):
-                found[record["epsilon_target"]].append(record["test_accuracy"])
-        if found:
-            panels[_kind(of_network[0])][name] = found
-    datasets = list(dict.fromkeys(dataset for dataset, _ in panels))
-    kinds = [kind for kind in _KINDS if any(kind == k for _, k in panels)]
-    figure, grid = _grid(len(kinds), len(datasets))
-    for y, kind in enumerate(kinds):
-        for x, dataset in enumerate(datasets):
-            if (dataset, kind) in panels:
-                _draw_rows(grid[y][x], panels[dataset, kind], dataset, kind)
-            else:
-                grid[y][x].remove()
-    note = captions.note("mean", records, False)
-    figures.entitle(figure, title, f"{note}\nCrosses: dpvd-zcdp, claimed by the paper.")
-    return figures.save(figure, path)
 
+    def plot(records, path, title, networks=()):
+        found = [(claim, compared(records, claim)) for claim in claims]
+        found = [(claim, differences) for claim, differences in found if differences]
+        if not found:
+            return plot_experiment(records, path, title, networks)
+        heights = [0.9 + 0.19 * len(differences) for _, differences in found]
+        figure = figures.new(9, sum(heights) + 0.9)
+        grid = figure.subplots(len(found), 1, squeeze=False, height_ratios=heights)[:, 0]
+        for axes, (claim, differences) in zip(grid, found, strict=True):
+            for place, one in enumerate(differences.values()):
+                half = one.half_interval()
+                color = "grey" if half is None else "C0" if abs(one.mean) > half else "black"
+                axes.errorbar(one.mean, place, xerr=half, marker="o", capsize=2, color=color)
+            names = [f"{a} - {b}, {column}" for ((a, b), column) in differences]
+            axes.set_yticks(range(len(names)), names, fontsize=7)
+            axes.set(ylim=(len(names) - 0.5, -0.5), xlabel="difference in points")
+            axes.axvline(0, color="black", linewidth=0.8)
+            axes.set_title(textwrap.fill(claim.words, 80), fontsize="small", loc="left")
+            axes.grid(axis="x", alpha=0.3)
+        note = "Means of the runs, and 95 % confidence intervals of their differences."
+        figures.entitle(figure, title, note)
+        return figures.save(figure, path)
 
-def _draw_rows(axes, rows, dataset, kind):
-    for name, found in rows.items():
-        epsilons = sorted(found)
-        means = [statistics.mean(found[epsilon]) for epsilon in epsilons]
-        low = [m - min(found[e]) for m, e in zip(means, epsilons, strict=True)]
-        high = [max(found[e]) - m for m, e in zip(means, epsilons, strict=True)]
-        style = {"linestyle": "--" if kind == "claimed" else "-", "marker": "o", "capsize": 2}
-        axes.errorbar(epsilons, means, yerr=[low, high], **style, label=_short(name, dataset, kind))
-    theirs = sorted(published.TABLE1.get(dataset, {}).get("dpvd-zcdp", {}).items())
-    if theirs:
-        axes.plot(*zip(*theirs, strict=True), "kx")
-    axes.set(xlabel="epsilon", xscale="log", ylabel="test accuracy (%)", ylim=(0, 102))
-    epsilons = sorted({epsilon for found in rows.values() for epsilon in found})
-    axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
-    axes.minorticks_off()
-    _finish(axes, f"{dataset.upper()}: {_KINDS[kind]}")
+    return plot
 
 
 PLOTS = {
-    "ermis_table1": plot_table,
+    "ermis_table1": plot_claims(TABLE1),
     "ermis_figure1": plot_progress,
     "ermis_figure2": plot_progress,
     "ermis_figure4": plot_progress,
     "ermis_figure5": plot_options,
-    "ermis_settings": plot_table,
+    "ermis_settings": plot_claims(SETTINGS),
 }

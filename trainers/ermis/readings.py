@@ -7,8 +7,8 @@ those around the one that comes nearest.
 import dataclasses
 import math
 
-from trainers.ermis import advanced_composition, zcdp
 from trainers.ermis import published as paper
+from trainers.ermis.claimed import step_budget
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,11 +31,9 @@ class Reading:
 
         The accountant is "ac" or "zcdp", and epsilon finite.
         """
-        settings = (epsilon, delta, sampling_rate, updates)
-        if accountant == "ac":
-            step, step_delta = advanced_composition.step_budget(*settings, self.composition_share)
-        else:
-            step, step_delta = zcdp.step_budget(*settings, self.step_delta)
+        of_step = self.composition_share if accountant == "ac" else self.step_delta
+        settings = (accountant, epsilon, delta, sampling_rate, updates, of_step)
+        step, step_delta = step_budget(*settings)
         log_term = 2 * math.log(1.25 / step_delta)
         if self.root == "ratio":
             return self.factor * math.sqrt(log_term / step)

@@ -41,6 +41,7 @@ FIGURE5 = dict(
     l2_norm_clip=CLIP * LAYERS**0.5,
     learning_rate=1.5,
     evaluations=1,
+    reduced=f"{FIGURE5_PASSES} passes for 200, and others in proportion",
     search="not searched: the rate of Table 1, brought to this clip and these lots",
 )
 

@@ -7,7 +7,6 @@ from trainers.klause import published as paper
 from trainers.klause.settings import (
     EPOCHS,
     GROUPS,
-    LENGTH_NOT_STATED,
     NARROW_NORMS_TABLE,
     NON_PRIVATE,
     NON_PRIVATE_PAPER,
@@ -19,6 +18,7 @@ from trainers.klause.settings import (
     STANDARDIZED_BY,
     WIDE,
     WIDE_TABLE,
+    WIDE_UPDATES,
     private_settings,
 )
 from trainers.report.tables import TableForm
@@ -81,11 +81,12 @@ def spec(dataset, model, epsilon=None, *, scale_norm=False, norm="group", option
         norm=norm,
         epsilon=epsilon,
     )
-    length = LENGTH_NOT_STATED if PAPER[model] is WIDE else EPOCHS[dataset]
+    is_wide = PAPER[model] is WIDE
+    length = {"steps": WIDE_UPDATES} if is_wide else {"epochs": EPOCHS[dataset]}
     if is_at_papers_scale() and "standardized_by" not in options:
         standardized = (*made.model_options, ("standardized_by", STANDARDIZED_BY[dataset]))
         made = made.replaced(model_options=standardized)
-    theirs = {"epochs": length, **PAPER[model], "model_options": PAPER_OPTIONS.get(model, {})}
+    theirs = {**length, **PAPER[model], "model_options": PAPER_OPTIONS.get(model, {})}
     if made.image_size is not None:
         theirs["image_size"] = PAPER_IMAGE_SIZES[dataset]
     return with_scale(made, theirs, given)

@@ -64,7 +64,15 @@ def measure_landscape(name, model, x, y, settings, *, source, echo=print):
     blocks = {}
     for layer in residual_additions(model):
         block = block_activations(model, layer, x, settings.batch_size)
-        blocks[layer.name] = {path: _plain(moments) for path, moments in block._asdict().items()}
+        blocks[layer.name] = {
+            path: {
+                "mean": moments.mean,
+                "stddev": moments.stddev,
+                "counts": moments.counts.tolist(),
+                "limits": [float(moments.edges[0]), float(moments.edges[-1])],
+            }
+            for path, moments in block._asdict().items()
+        }
     return {
         "experiment": "klause_landscape",
         "kind": "landscape",
@@ -114,12 +122,3 @@ def _end(ritz, place, tolerance):
     """The largest or smallest eigenvalue as Lanczos steps know it, an `Estimate`."""
     value, error = float(ritz.values[place]), float(ritz.errors[place])
     return Estimate(value, error, error <= tolerance * abs(value), len(ritz.values))
-
-
-def _plain(moments):
-    return {
-        "mean": moments.mean,
-        "stddev": moments.stddev,
-        "counts": moments.counts.tolist(),
-        "limits": [float(moments.edges[0]), float(moments.edges[-1])],
-    }

@@ -1,18 +1,11 @@
 """What the records of Klause et al. show of the paper's claims, below each table."""
 
 from trainers.klause import published
-from trainers.report.claims import Claim, claim_text, curve_text
+from trainers.report.claims import Claim, claim_texts, curve_text
 from trainers.report.tables import by_cell
 
 _WORDS = "ScaleNorm improves the accuracy"
 _DURING = "Does ScaleNorm lead early, or at the end? Test accuracy of"
-
-
-def _claims(pairs):
-    return [
-        Claim(_WORDS, pairs),
-        Claim(f"{_WORDS}, of averaged weights", pairs, field="test_accuracy_ema"),
-    ]
 
 
 def _pairs(table):
@@ -26,9 +19,14 @@ def _pairs(table):
 def _of(*pairs, curves=False):
     """The function that says of records what they show of the claims on some pairs of rows."""
 
+    claims = [
+        Claim(_WORDS, pairs),
+        Claim(f"{_WORDS}, of averaged weights", pairs, field="test_accuracy_ema"),
+    ]
+
     def notes(records):
         of_curves = _curves(records, pairs) if curves else []
-        return [*(claim_text(records, claim) for claim in _claims(pairs)), *of_curves]
+        return [*claim_texts(records, claims), *of_curves]
 
     return notes
 
@@ -78,7 +76,7 @@ NOTES = {
     "klause_table1": _of_table1,
     "klause_table2": _of(*_pairs(published.TABLE2)),
     "klause_table3": _of(*_pairs(published.TABLE3)),
-    "klause_appendix_b": lambda records: [claim_text(records, _WITHOUT_PRIVACY)],
+    "klause_appendix_b": lambda records: claim_texts(records, [_WITHOUT_PRIVACY]),
     "klause_wide": _of(_WIDE, curves=True),
     "klause_norms_narrow": _of(_NARROW),
 }

@@ -43,8 +43,11 @@ EPOCHS = {"cifar10": 50, "imagenette": 50, "tiny_imagenet": 90}
 # By whose channel means and standard deviations --scale=paper standardises inputs. The paper does
 # not say that it does; the authors' code takes those of the private set, CIFAR-10 or ImageNet.
 STANDARDIZED_BY = {"cifar10": "cifar100", "imagenette": "imagenet", "tiny_imagenet": "imagenet"}
-# Of wide networks the paper says no more than that they are trained as by De et al.
-LENGTH_NOT_STATED = Stated(None, "the length of De et al., which the paper does not repeat")
+# Of wide networks the paper says no more than that they are trained as by De et al., whose length
+# for this epsilon has been published with a replication (facebookresearch/tan).
+WIDE_UPDATES = Stated(
+    2_500, "the length of De et al., which the paper does not repeat", is_ours=True
+)
 PHYSICAL_BATCH_SIZES = {"cifar10": 64, "imagenette": 8, "tiny_imagenet": 32}
 # Groups of group normalisation, for those of the options that are not given.
 GROUPS = {"resnet9": 32, "resnet50": 32, "wrn_16_4": 16, "wide_resnet": 16}

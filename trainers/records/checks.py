@@ -20,7 +20,13 @@ def check_record(record):
     for point in curve:
         for name in _PERCENTAGES_OF_CURVES:
             _check_percentage(f"{name} of its curve", point.get(name))
-    stated = _stated_epsilon(record)
+    statement = record.get("statement")
+    if not isinstance(statement, dict) or "guarantee" not in statement:
+        return
+    figures = statement["guarantee"]  # none without a guarantee
+    stated = math.inf if figures is None else None
+    if isinstance(figures, dict):
+        stated = figures.get("epsilon")
     if stated is not None and "epsilon" in record and record["epsilon"] != stated:
         raise ValueError(f"epsilon {record['epsilon']!r}, but {stated!r} in its privacy statement")
 
@@ -31,14 +37,3 @@ def _check_percentage(name, value):
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not (is_number and 0 <= value <= 100):  # NaN is not
         raise ValueError(f"{name} {value!r}, not a number from 0 to 100")
-
-
-def _stated_epsilon(record):
-    """Epsilon by the privacy statement, infinite without a guarantee; None if it does not say."""
-    statement = record.get("statement")
-    if not isinstance(statement, dict) or "guarantee" not in statement:
-        return None
-    figures = statement["guarantee"]
-    if figures is None:
-        return math.inf
-    return figures.get("epsilon") if isinstance(figures, dict) else None

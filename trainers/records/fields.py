@@ -3,7 +3,7 @@
 A record says its kind of run, and its cell's network (row of the table) and column.
 """
 
-_FIRST, _LAST = "experiment kind cell", "seed seconds device flags versions commit"
+_FIRST, _LAST = "experiment kind cell", "seed seconds device command flags versions commit"
 # Of a training run, whatever its kind; None where a field is not for the kind.
 FIELDS = tuple(
     """
@@ -14,7 +14,7 @@ FIELDS = tuple(
     epsilon_of_person num_examples num_rows expected_batch_size
     sampling_rate noise_multiplier l2_norm_clip updates weight_noise_stddev statistics pretrained
     engine noise_generator insecure_seed resumes seed scale search trials curve seconds
-    examples_per_second device flags versions commit
+    examples_per_second device command flags versions commit
     """.split()
 )
 # What a record says of privacy unless its kind of run knows better.
@@ -42,7 +42,7 @@ PERSONS_FIELDS = tuple(
     """
     experiment kind cell dataset persons way test_accuracy epsilon_target epsilon_of_person
     epsilon_of_row delta guarantee_holds num_persons num_rows noise_multiplier updates seed seconds
-    device flags versions commit
+    device command flags versions commit
     """.split()
 )
 # Of trainings with suggested settings alone.
@@ -50,7 +50,7 @@ DEFAULTS_FIELDS = tuple(
     """
     experiment kind cell dataset norm optimizer epsilon test_accuracy epsilon_target epsilon_spent
     delta guarantee_holds num_examples expected_batch_size updates noise_multiplier learning_rate
-    views seed seconds device flags versions commit
+    views seed seconds device command flags versions commit
     """.split()
 )
 # Of the loss landscape of a trained model.

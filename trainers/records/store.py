@@ -55,7 +55,7 @@ def read_records(directory, experiment=None, fields=FIELDS, *, newest_last=False
     for path in paths:
         if path.name.startswith("."):
             continue  # half written by a process that was killed
-        record = _read(path, experiment, fields)
+        record = read_record(path, fields, experiment)
         if record is None:
             continue
         # What records of the same run share: its id, or all they say where they have none.
@@ -87,12 +87,13 @@ def _paths(directory, record):
         yield pathlib.Path(directory) / f"{stem}-run{number}.json"
 
 
-def _read(path, experiment, fields):
-    """A record, checked; None for one of another experiment."""
+def read_record(path, fields=FIELDS, experiment=None):
+    """Returns the record in a file, checked; None if it is not of a given experiment."""
     try:
         record = _load(path)
         if experiment is not None and record.get("experiment", experiment) != experiment:
             return None  # perhaps of another kind
+        record.setdefault("command", None)  # which older records lack
         missing = [name for name in fields if name not in record]
         if missing:
             raise ValueError(f"without {', '.join(missing)}")

@@ -1,6 +1,6 @@
 """Bars of accuracies, for one or two budgets: a line would join what has nothing between it."""
 
-from trainers.report.labels import wrapped
+from trainers.report.figure import wrapped
 
 MOST_BUDGETS = 2
 _BAR = 0.26  # inches for a bar, and for the space between two networks
@@ -47,22 +47,15 @@ def draw(axes, series):
             ],
             error_kw=dict(capsize=2, linewidth=1),
             color=f"C{which}",
+            alpha=0.6,
             label=f"epsilon {epsilon:g}",
         )
-        for place, (middle, _, high) in points:
-            cross = paper.get(place, 0)
-            is_close = high < cross < high + 0.2 * largest
-            axes.annotate(
-                f"{middle:.1f}",
-                (cross if is_close else high, place),
-                xytext=(7 if is_close else 4, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=8,
-            )
+        for place, (middle, _, _) in points:  # at the foot: a cross of the paper has none of ours
+            look = dict(textcoords="offset points", va="center", fontsize=8)
+            axes.annotate(f"{middle:.1f}", (0, place), xytext=(3, 0), **look)
     if paper:
         axes.plot(list(paper.values()), list(paper), "x", color="black", label="the paper")
-    axes.set_xlim(0, 1.22 * largest)
+    axes.set_xlim(0, 1.05 * largest)
     axes.set_yticks(range(len(series)), [wrapped(one.label) for one in series])
     axes.invert_yaxis()
     at = f" at epsilon {budgets[0]:g}" if len(budgets) == 1 else ""

@@ -36,25 +36,12 @@ _TITLES = {
     "private_search": "Private searches and single runs at epsilon 3",
 }
 _NUMBERS = "no one two three four five six seven eight nine ten".split()
-_SCALES_SHOWN = 2  # different ones; of more, the table tells them
-# Of a record's `scale`: what says how much was trained, and in which words a plot says so.
-_AMOUNTS = (
-    (r"epochs (\S+) for ([\d.]+)$", r"\1 of \2 epochs"),
-    (r"epochs (\S+) for .*", r"\1 epochs"),
-    (r"updates (\S+) for .*", r"\1 updates"),
-    (r"(\d+) lots of (\d+) rows", r"\1 batches of \2"),
-    (r"(\S+) passes for (\d+),.*", r"\1 of \2 passes"),
-    (r"(first \d+ of \d+ training examples)", r"\1"),
-    (r"(\d+) training examples at hand", r"\1 training examples"),
-    (r"(\d+) (of \d+ )?training examples left out.*", r"\1 \2training examples left out"),
-    (r"(\S+ epochs)", r"\1"),
-)
 
 
 def title(experiment, records, *more):
     """What a plot shows, such as "Private LeNet-5 on MNIST, delta = 1e-5, three runs".
 
-    `more` are further words; a second line has the scale, unless it is the paper's or are many.
+    `more` are further words; a second line says so of a reduced scale.
     """
     parts = [_TITLES.get(experiment, experiment.replace("_", " ")), *more]
     deltas = {r["delta"] for r in records if r["epsilon_target"] is not None} - {None}
@@ -62,8 +49,9 @@ def title(experiment, records, *more):
         delta = re.sub(r"e([+-])0*", r"e\1", f"{deltas.pop():g}")
         parts.append(f"delta = {delta}")
     parts.append(runs(records))
-    scale = scale_of(records)
-    return ", ".join(filter(None, parts)) + (f"\n{scale}" if scale else "")
+    is_reduced = any(record["scale"] not in (None, "full") for record in records)
+    reduced = "\nreduced scale: see the table" if is_reduced else ""
+    return ", ".join(filter(None, parts)) + reduced
 
 
 def runs(records):
@@ -76,27 +64,6 @@ def runs(records):
         number = _NUMBERS[most] if most < len(_NUMBERS) else str(most)
         return f"{number} run" if most == 1 else f"{number} runs"
     return f"{least} to {most} runs"
-
-
-def scale_of(records):
-    """How much was trained if it is less than in the paper, in words; "" if nothing is to say."""
-    found = list(dict.fromkeys(_amount(record["scale"] or "") for record in records))
-    if not any(found) or len(found) > _SCALES_SHOWN:
-        return "scale: see the table" if any(found) else ""
-    return "; ".join(text or "others in full" for text in sorted(found, key=lambda text: not text))
-
-
-def _amount(scale):
-    """The part of a record's `scale` that says how much was trained."""
-    found = []
-    for part in scale.split("; "):
-        for pattern, words in _AMOUNTS:
-            match = re.fullmatch(pattern, part)
-            if match:
-                filled = re.sub(r"\\(\d)", lambda n, match=match: match[int(n[1])] or "", words)
-                found.append(" ".join(filled.split()))
-                break
-    return re.sub(r"\d{4,}", lambda number: f"{int(number[0]):,}", ", ".join(found))
 
 
 def note(points, records, paper):
@@ -122,8 +89,7 @@ def panel_of(experiment, network, many):
 
 
 def in_panel(labels, panel):
-    """Labels of networks without the name of their panel, and without what all begin with."""
-    split = [[p for p in label.split("-") if p != panel] or [label] for label in labels]
-    while len(split) > 1 and min(map(len, split)) > 1 and len({parts[0] for parts in split}) == 1:
-        split = [parts[1:] for parts in split]
-    return ["-".join(parts) for parts in split]
+    """Labels of networks without the name of their panel, and without what all of them say."""
+    split = [[part for part in label.split("-") if part != panel] or [label] for label in labels]
+    shared = set.intersection(*map(set, split)) if len(split) > 1 else set()
+    return ["-".join([p for p in parts if p not in shared] or parts) for parts in split]

@@ -7,7 +7,9 @@ from typing import NamedTuple
 from trainers.report.markdown import table
 from trainers.report.tables import by_cell
 
-_LEVEL = 0.05
+_LEVEL, _POWER = 0.05, 0.8
+_POINTS = 2.0  # a difference that a test has to notice, to say anything by not doing so
+FEWEST_RUNS = 3  # that contradict a paper
 
 
 class Claim(NamedTuple):
@@ -22,64 +24,86 @@ class Claim(NamedTuple):
     field: str = "test_accuracy"
 
 
-def welch_p_value(first, second):
-    """Returns the two-sided p-value of Welch's test, that the means of two groups are equal.
+class _Difference(NamedTuple):
+    """Of two groups of runs; `points` is what a test at a level would notice, None without any."""
 
-    Variances may differ. None if a group has fewer than two values, or neither has a spread.
+    mean: float
+    p: float | None
+    runs: tuple
+    is_full: bool = False
+    error: float = 0.0
+    freedom: float = 0.0
+
+    def half_interval(self, level=_LEVEL):
+        """Half the length of the confidence interval; None without a test."""
+        from scipy import stats
+
+        return None if self.p is None else self.error * float(stats.t.isf(level / 2, self.freedom))
+
+    def points(self, level):
+        """The difference that a test at this level notices in four of five cases."""
+        from scipy import stats
+
+        both = stats.t.ppf([1 - level / 2, _POWER], self.freedom)
+        return self.error * float(sum(both))
+
+
+def difference(first, second, is_full=False):
+    """Returns the `_Difference` of the means of two groups, by Welch's two-sided test.
+
+    Variances may differ. p is None if a group has fewer than two values, or neither has a spread.
     """
-    groups = (first, second)
-    if min(map(len, groups)) < 2 or not any(map(statistics.variance, groups)):
-        return None
+    mean = statistics.mean(first) - statistics.mean(second)
+    runs = (len(first), len(second))
+    if min(runs) < 2 or not any(map(statistics.variance, (first, second))):
+        return _Difference(mean, None, runs, is_full)
     from scipy import stats  # takes a while to load
 
-    return float(stats.ttest_ind(first, second, equal_var=False).pvalue)
+    p = float(stats.ttest_ind(first, second, equal_var=False).pvalue)
+    parts = [statistics.variance(group) / len(group) for group in (first, second)]
+    freedom = sum(parts) ** 2 / sum(v**2 / (n - 1) for v, n in zip(parts, runs, strict=True))
+    return _Difference(mean, p, runs, is_full, math.sqrt(sum(parts)), freedom)
 
 
-def claim_text(records, claim):
-    """Returns a claim, whether our runs confirm it, and a table of the differences; Markdown.
+def claim_texts(records, claims):
+    """Returns, for each claim, whether our runs confirm it, and a table of differences; Markdown.
 
-    "" if no pair has runs in a common column.
+    One without runs of both networks in a column is left out. The level of the tests is divided by
+    the number of all of them.
     """
-    found = _compared(records, claim)
-    if not found:
-        return ""
+    found = [(claim, compared(records, claim)) for claim in claims]
+    tests = sum(d.p is not None for _, differences in found for d in differences.values())
+    return [_text(claim, differences, tests) for claim, differences in found if differences]
+
+
+def _text(claim, found, tests):
     columns = sorted({column for _, column in found}, key=_largest_first)
     rows = [
         (f"{first} - {second}", *(_entry(found.get(((first, second), c))) for c in columns))
         for first, second in dict.fromkeys(pair for pair, _ in found)
     ]
     of = "weight average: " if claim.field.endswith("_ema") else ""
-    return "\n\n".join(
-        (
-            f"**The paper: {claim.words}.** {_verdict(found.values(), claim)}",
-            table((f"{of}difference in points", *columns), rows, rule="---"),
-        )
-    )
+    verdict = _verdict([d for d in found.values() if d.p is not None], claim, tests)
+    made = table((f"{of}difference in points", *columns), rows, rule="---")
+    return f"**The paper: {claim.words}.** {verdict}\n\n{made}"
 
 
-class _Difference(NamedTuple):
-    mean: float
-    p: float | None
-    runs: tuple
-
-
-def _compared(records, claim):
-    """Dict from (pair, column) to `_Difference`."""
+def compared(records, claim):
+    """Returns the differences that a claim is about, a dict from (pair, column)."""
     known = [record for record in records if record[claim.field] is not None]
     groups = by_cell(known) if known else {}
-    values = {cell: [r[claim.field] for r in group] for cell, group in groups.items()}
-    columns = sorted({column for _, column in values}, key=_largest_first)
+    columns = sorted({column for _, column in groups}, key=_largest_first)
+    # Beside budgets, what is trained without privacy is no part of a claim.
+    columns = [column for column in columns if column != "eps=inf"] or columns
     return {
-        (pair, column): _difference(*(values[network, column] for network in pair))
+        (pair, column): difference(
+            *([r[claim.field] for r in groups[network, column]] for network in pair),
+            all(r["scale"] == "full" for network in pair for r in groups[network, column]),
+        )
         for pair in claim.pairs
         for column in columns
-        if all((network, column) in values for network in pair)
+        if all((network, column) in groups for network in pair)
     }
-
-
-def _difference(first, second):
-    mean = statistics.mean(first) - statistics.mean(second)
-    return _Difference(mean, welch_p_value(first, second), (len(first), len(second)))
 
 
 def _largest_first(column):
@@ -96,24 +120,29 @@ def _entry(difference):
     return f"{round(difference.mean, 2) + 0.0:+.2f} ({p}, {runs})"
 
 
-def _verdict(differences, claim):
-    """Whether a claim is confirmed, by tests of which one in twenty tables errs once."""
-    tested = [d for d in differences if d.p is not None]
+def _verdict(tested, claim, tests):
+    """Whether a claim is confirmed, by tests of which one page in twenty errs once."""
     if not tested:
         return "Not tested here: no two networks have several runs each."
-    real = [d for d in tested if d.p < _LEVEL / len(tested)]
+    real = [d for d in tested if d.p < _LEVEL / tests]
+    able = [d for d in tested if d in real or d.points(_LEVEL / tests) <= _POINTS]
     ahead, behind = (sum(sign * d.mean > 0 for d in real) for sign in (1, -1))
-    if claim.expected == "level":
-        said = "Contradicted here" if real else "Not contradicted here"
-    elif behind:
-        said = "Contradicted here" if not ahead else "Contradicted here in part"
-    elif ahead == len(tested):
-        said = "Supported here"
+    is_level = claim.expected == "level"
+    against = [d for d in real if is_level or d.mean < 0]
+    if against and all(d.is_full and min(d.runs) >= FEWEST_RUNS for d in against):
+        said = "Contradicted here" + (" in part" if ahead and not is_level else "")
+    elif against:
+        said = "Otherwise here, in runs that are smaller than the paper's and contradict nothing"
+    elif ahead:
+        said = "Supported here" + (" in part" if ahead < len(tested) else "")
+    elif not able:
+        said = "Undecided here"
     else:
-        said = "Supported here in part" if ahead else "Not supported here"
+        said = "Not contradicted here" if is_level else "Not supported here"
     return (
-        f"{said}: beyond chance (Welch's two-sided test, p < {_LEVEL:g} / {len(tested)}) {ahead} "
-        f"of {len(tested)} differences are above 0, and {behind} below."
+        f"{said}: beyond chance (Welch's two-sided test, p < {_LEVEL:g} / {tests} for all tests "
+        f"below this table) {ahead} of {len(tested)} differences are above 0, and {behind} below. "
+        f"{len(able)} of these tests would notice {_POINTS:g} points in four of five cases."
     )
 
 
@@ -135,7 +164,7 @@ def curve_text(records, first, second, words):
         (
             updates,
             *(f"{statistics.mean(found[name]):.2f}" for name in (first, second)),
-            _entry(_difference(found[first], found[second])),
+            _entry(difference(found[first], found[second])),
         )
         for updates, found in both.items()
         if fewest[updates] >= needed

@@ -1,6 +1,5 @@
 """Plots, made from records and nothing else."""
 
-import collections
 import math
 import statistics
 from typing import NamedTuple
@@ -9,8 +8,8 @@ import numpy as np
 
 from trainers.report import bars, captions
 from trainers.report import figure as figures
-from trainers.report.labels import label_ends
-from trainers.report.tables import TableForm, by_cell
+from trainers.report.figure import label_lines
+from trainers.report.tables import TableForm, by_cell, mean_curve
 
 _PANEL, _LABELS, _HEADER = (4.8, 3.6), 1.7, 0.8  # inches; of labels beside a panel, of a title
 _MOST_LINES = 6  # in a panel
@@ -19,22 +18,6 @@ _COLOURS, _MARKERS = 10, "os^Dv"  # Matplotlib's colours come round again
 _TICKS = (0, 20, 40, 60, 70, 80, 90, 95, 98, 99, 99.5, 100)
 _TOP = 100.2
 _PAPER = dict(linestyle="--", marker="x")  # How the paper's figures are drawn.
-
-
-def plot_runs(curves, path, title):
-    """Draws test accuracy against the epsilon spent and returns the path of the PNG.
-
-    `curves` has lists of (updates, epsilon, test accuracy in percent) by name. Those without a
-    finite epsilon are left out.
-    """
-    figure, axes = figure_and_axes()
-    for name, points in curves.items():
-        points = [(eps, accuracy) for _, eps, accuracy in points if math.isfinite(eps)]
-        if not points:
-            continue
-        axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=name)
-    axes.set(xlabel="epsilon spent so far", ylabel="test accuracy (%)")
-    return saved(figure, axes, path, title)
 
 
 class Series(NamedTuple):
@@ -70,15 +53,16 @@ def plot_experiment(records, path, title, networks=(), form=None):
     grid = figure.subplots(len(rows), columns, squeeze=False, height_ratios=ratios).ravel()
     for axes in grid[max(len(panels), 1) :]:
         axes.remove()
-    for axes, (name, series), height in zip(grid, panels.items(), heights, strict=False):
+    for axes, (name, series) in zip(grid, panels.items(), strict=False):
         labels = captions.in_panel([one.label for one in series], name)
         named = [one._replace(label=label) for one, label in zip(series, labels, strict=True)]
         if are_bars[name]:
             bars.draw(axes, named)
         else:
-            _draw_lines(axes, named, height)
+            _draw_lines(axes, named)
         if len(panels) > 1:
             axes.set_title(name, fontsize="medium", loc="left")
+    _make_room_at_the_top([axes for axes, n in zip(grid, panels, strict=False) if not are_bars[n]])
     has_paper = any(one.paper for series in panels.values() for one in series)
     figures.entitle(figure, title, captions.note(form.summary, records, has_paper))
     return figures.save(figure, path)
@@ -116,26 +100,27 @@ def _series(records, networks, form):
     return found
 
 
-def _draw_lines(axes, series, height):
-    """Draws lines with bars from the least to the largest run, and the paper's dashed."""
-    theirs = []
+def _draw_lines(axes, series):
+    """Draws lines with bars from the least to the largest run, and the paper's dashed.
+
+    A line ends where a network has no run at a budget that others have.
+    """
+    theirs, epsilons = [], sorted({point[0] for one in series for point in one.ours})
     for place, one in enumerate(series):
-        color = f"C{place}"
-        x, middle, low, high = zip(*one.ours, strict=True)
-        spread = np.abs(np.array([low, high]) - middle)
+        color, runs = f"C{place}", {point[0]: point[1:] for point in one.ours}
+        middle, low, high = np.array([runs.get(e, 3 * (np.nan,)) for e in epsilons]).T
         look = dict(capsize=3, color=color, marker=_MARKERS[place // _COLOURS % len(_MARKERS)])
-        axes.errorbar(x, middle, yerr=spread, **look, label=one.label)
+        spread = np.abs([low - middle, high - middle])
+        axes.errorbar(epsilons, middle, yerr=spread, **look, label=one.label)
         if one.paper:
             theirs.append(f"{one.label}, the paper")
             line = zip(*one.paper, strict=True)
             axes.plot(*line, **_PAPER, color=color, label=theirs[-1])
     axes.set(xscale="log", xlabel="epsilon", ylabel="test accuracy (%)")
-    epsilons = sorted({point[0] for one in series for point in one.ours})
     axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
     axes.minorticks_off()
     axes.grid(alpha=0.3)
-    _make_room_at_the_top(axes)
-    label_ends(axes, 0.75 * height, skip=theirs)
+    label_lines(axes, skip=theirs)
 
 
 def plot_weight_noise(records, path, title, networks=()):
@@ -175,28 +160,39 @@ def plot_weight_noise(records, path, title, networks=()):
 def plot_training(records, path, title, networks=()):
     """Draws test accuracy against the epoch, a line for each network: the mean over its runs.
 
-    Where the runs of a network were evaluated after different updates, each has a line of its own.
-    Arguments are as in `plot_experiment`; records are of one column, and their "curve" has updates.
+    Each data set, the first part of a network's name, has a panel. Where the runs of a network were
+    evaluated after different updates, each has a line of its own. Arguments are as in
+    `plot_experiment`; records are of one column, and their "curve" has updates.
     """
-    figure, axes = figure_and_axes()
-    for index, ((network, _), group) in enumerate(by_cell(records, networks).items()):
-        runs = [
-            (
-                tuple(point["updates"] * record["sampling_rate"] for point in record["curve"]),
-                tuple(point["test_accuracy"] for point in record["curve"]),
-            )
-            for record in group
-        ]
-        said = f" ({len(runs)} run{'s' * (len(runs) > 1)})"
-        if len({epochs for epochs, _ in runs}) > 1:
-            said = f" ({len(runs)} runs, a line each)"
-        else:
-            runs = [(runs[0][0], np.mean([accuracies for _, accuracies in runs], axis=0))]
-        for run, (epochs, accuracies) in enumerate(runs):
-            label = network + said if run == 0 else None
-            axes.plot(epochs, accuracies, marker="o", markersize=3, color=f"C{index}", label=label)
-    axes.set(xlabel="epoch", ylabel="test accuracy (%)")
-    return saved(figure, axes, path, title)
+    panels = {}
+    for (network, _), group in by_cell(records, networks).items():
+        panels.setdefault(network.partition("-")[0], {})[network] = group
+    figure = figures.new((_PANEL[0] + _LABELS) * len(panels), _PANEL[1] + _HEADER)
+    for axes, (name, groups) in zip(
+        figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
+    ):
+        for index, (network, group) in enumerate(groups.items()):
+            runs = [_curve(record) for record in group]
+            said = f" ({len(runs)} run{'s' * (len(runs) > 1)})"
+            if len({epochs for epochs, _ in runs}) > 1:
+                said = f" ({len(runs)} runs, a line each)"
+            else:
+                runs = [(runs[0][0], np.mean([accuracies for _, accuracies in runs], axis=0))]
+            for run, curve in enumerate(runs):
+                label = network + said if run == 0 else None
+                axes.plot(*curve, marker="o", markersize=3, color=f"C{index}", label=label)
+        axes.set(xlabel="epoch", ylabel="test accuracy (%)")
+        axes.set_title(name if len(panels) > 1 else "", fontsize="medium", loc="left")
+        axes.grid(alpha=0.3)
+        label_lines(axes)
+    figures.entitle(figure, title)
+    return figures.save(figure, path)
+
+
+def _curve(record):
+    """Epochs and test accuracies of a record's curve, a pair of tuples."""
+    epochs = tuple(point["updates"] * record["sampling_rate"] for point in record["curve"])
+    return epochs, tuple(point["test_accuracy"] for point in record["curve"])
 
 
 def plot_curves(records, path, title):
@@ -208,13 +204,9 @@ def plot_curves(records, path, title):
     for (network, column), group in sorted(
         by_cell(records).items(), key=lambda item: item[1][0]["weight_noise_stddev"]
     ):
-        values = collections.defaultdict(list)
-        for record in group:
-            for point in record["curve"]:
-                values[point["epoch"]].append(point["validation_accuracy"])
-        epochs = sorted(values)
-        means = [statistics.mean(values[epoch]) for epoch in epochs]
-        axes.plot(epochs, means, marker="o", markersize=3, label=f"{network}, {column}")
+        means = mean_curve(group, lambda _, point: point["epoch"], "validation_accuracy")
+        label = f"{network}, {column}"
+        axes.plot(*zip(*means.items(), strict=True), marker="o", markersize=3, label=label)
     axes.set(xlabel="epoch", ylabel="validation accuracy (%)")
     return saved(figure, axes, path, title)
 
@@ -230,29 +222,31 @@ def saved(figure, axes, path, title, note="", skip=()):
 
     `note` says what points and bars are; labels of lines in `skip` are left out.
     """
-    _make_room_at_the_top(axes)
+    _make_room_at_the_top([axes])
     axes.grid(alpha=0.3)
-    label_ends(axes, 0.75 * figure.get_figheight(), skip)
+    label_lines(axes, skip)
     figures.entitle(figure, title, note)
     return figures.save(figure, path)
 
 
-def _make_room_at_the_top(axes):
-    """Scales the axis by the log of the error where accuracies range from low to nearly 100 %.
+def _make_room_at_the_top(panels):
+    """Scales axes by the log of the error where accuracies range from low to nearly 100 %.
 
-    98 and 99 % are then as far apart as 80 and 90 %; a linear axis would draw them as one line.
+    98 and 99 % are then as far apart as 80 and 90 %; a linear axis would draw them as one line. All
+    panels of a figure are scaled alike.
     """
-    low, high = axes.dataLim.intervaly
-    if not (high > 85 and high - low > 15):
+    limits = [axes.dataLim.intervaly for axes in panels]
+    if not any(high > 85 and high - low > 15 for low, high in limits):
         return
-    ticks = [
-        tick
-        for index, tick in enumerate(_TICKS)
-        if _TICKS[min(index + 1, len(_TICKS) - 1)] > low and _TICKS[max(index - 1, 0)] < high
-    ]
-    axes.set_yscale(
-        "function", functions=(lambda y: -np.log10(_TOP - y), lambda v: _TOP - 10.0**-v)
-    )
-    axes.set_ylim(ticks[0], ticks[-1])
-    axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.set_ylabel(f"{axes.get_ylabel()}, log scale of the error")
+    for axes, (low, high) in zip(panels, limits, strict=True):
+        ticks = [
+            tick
+            for index, tick in enumerate(_TICKS)
+            if _TICKS[min(index + 1, len(_TICKS) - 1)] > low and _TICKS[max(index - 1, 0)] < high
+        ]
+        axes.set_yscale(
+            "function", functions=(lambda y: -np.log10(_TOP - y), lambda v: _TOP - 10.0**-v)
+        )
+        axes.set_ylim(ticks[0], ticks[-1])
+        axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.set_ylabel(f"{axes.get_ylabel()}, log scale of the error")

@@ -173,11 +173,14 @@ def _entry(records, form):
         if all(record["guarantee_holds"] for record in records):
             spent = max(record["epsilon"] for record in records)
             text += f"; epsilon {ceil_text(spent)} spent ({records[0]['accountant']})"
-    elif not all(map(_is_as_promised, records)):
-        text += "; NO GUARANTEE"
-    else:
-        text += _over_target(records)
-    return text
+        return text
+    # Only private runs say that they are, and a search.
+    private = [r for r in records if r["kind"] == "private" or r["epsilon_of_a_trial"] is not None]
+    if not all(record["guarantee_holds"] for record in private):
+        return f"{text}; NO GUARANTEE"
+    # A resumed run may have spent more than its column's epsilon.
+    over = [r["epsilon"] for r in records if r["epsilon"] > (r["epsilon_target"] or math.inf)]
+    return f"{text}; epsilon {ceil_text(max(over))} spent" if over else text
 
 
 def _figures(records, form, field, theirs, what=""):
@@ -196,18 +199,6 @@ def _figures(records, form, field, theirs, what=""):
     return text
 
 
-def _over_target(records):
-    """Says so if runs spent more than their column's epsilon, as a resumed one may have."""
-    spent = [r["epsilon"] for r in records if r["epsilon"] > (r["epsilon_target"] or math.inf)]
-    return f"; epsilon {ceil_text(max(spent))} spent" if spent else ""
-
-
-def _is_as_promised(record):
-    """Whether a run gives the privacy that its column says; only private ones say any."""
-    is_private = record["kind"] == "private" or record["epsilon_of_a_trial"] is not None
-    return record["guarantee_holds"] or not is_private
-
-
 def by_cell(records, networks=()):
     """Returns a dict from (network, column) to the records of that cell, `networks` first."""
     if not records:
@@ -217,6 +208,18 @@ def by_cell(records, networks=()):
         cells[record["network"], record["column"]].append(record)
     place = {network: index for index, network in enumerate(networks)}
     return dict(sorted(cells.items(), key=lambda item: place.get(item[0][0], len(place))))
+
+
+def mean_curve(records, place, field):
+    """Returns the mean of a field of the curves of runs, a dict by place, ascending.
+
+    `place` is a function of a record and a point of its curve.
+    """
+    found = collections.defaultdict(list)
+    for record in records:
+        for point in record["curve"] or ():
+            found[place(record, point)].append(point[field])
+    return {at: statistics.mean(found[at]) for at in sorted(found)}
 
 
 def _column_order(column):

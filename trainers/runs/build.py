@@ -27,6 +27,9 @@ def build_network(spec, data, **options):
         from trainers.runs.finetune import build_finetuned
 
         return build_finetuned(spec, data, **options)
+    kind, dropout = DROPOUTS.get(spec.variational.method), {}
+    if kind is not None:  # noise that multiplies the inputs of layers
+        dropout = dict(dropout=kind, dropout_rate=spec.variational.dropout_rate)
     keras.utils.set_random_seed(spec.seed)  # initial weights; never the privacy noise, or batches
     with made_under(spec.precision):
         network = models.build(
@@ -34,7 +37,7 @@ def build_network(spec, data, **options):
             norm=spec.norm,
             num_classes=data.num_classes,
             input_shape=data.train_x.shape[1:],
-            **{**dict(spec.model_options), **data.model_options, **_dropout(spec), **options},
+            **{**dict(spec.model_options), **data.model_options, **dropout, **options},
         )
     if spec.variational.method == "dpvd":
         return with_variational_dropout(
@@ -44,12 +47,6 @@ def build_network(spec, data, **options):
             **_fields(spec.variational, "kl_weight", "max_alpha"),
         )
     return network
-
-
-def _dropout(spec):
-    """The options of a network whose inputs of layers are multiplied by noise, a dict."""
-    kind = DROPOUTS.get(spec.variational.method)
-    return {} if kind is None else dict(dropout=kind, dropout_rate=spec.variational.dropout_rate)
 
 
 def build_private(spec, data, *, steps, augmentation=None, accountant=None, **more):

@@ -306,7 +306,13 @@ def validation_rows(spec, train, source, data_dir=None):
     look at, or None; those to train on; what was left out of these, in words, or None.
     """
     if spec.plateau == "public":
-        _check_labels(spec.plateau_dataset, spec.dataset)
+        both = {spec.plateau_dataset, spec.dataset}
+        if spec.plateau_dataset in known_names() and not any(both <= k for k in _OF_ONE_KIND):
+            raise ValueError(
+                f"Expected plateau_dataset with the classes of {spec.dataset}, got "
+                f"{spec.plateau_dataset}, whose labels have another meaning. Name a folder of "
+                "images, train/<class>/*.png, or a CSV file."
+            )
         public = source(spec.plateau_dataset, "train", data_dir)
         return _public(spec, train, public), train, None
     if spec.plateau == "private":
@@ -317,15 +323,6 @@ def validation_rows(spec, train, source, data_dir=None):
     if spec.validation_examples:
         return *split_public(train, spec.validation_examples, seed=spec.seed), None
     return None, train, None
-
-
-def _check_labels(public, private):
-    """Raises ValueError for a known set whose labels mean other things than the private ones."""
-    if public in known_names() and not any({public, private} <= kind for kind in _OF_ONE_KIND):
-        raise ValueError(
-            f"Expected plateau_dataset with the classes of {private}, got {public}, whose labels "
-            "have another meaning. Name a folder of images, train/<class>/*.png, or a CSV file."
-        )
 
 
 def _check_enough(spec, available, of):

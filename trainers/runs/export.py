@@ -47,11 +47,14 @@ def export_finetuned(spec, result, folder, *, data_dir=None, echo=print):
     imported = "which are assumed to be public"
     if result.model.ledger.state.has("foreign_weights"):
         imported = f"{imported}, apart from the statement's remarks on them"
+    size = "{num_examples:,} examples".format(**result.record)
+    if result.record["unit"] != "row":
+        size = "{num_examples:,} persons with {num_rows:,} examples".format(**result.record)
     about = {
         "What it is": f"{model.name}: {result.record['pretrained']}. Takes images "
         f"{list(shape)} in [0, 1], RGB, one or more; gives one logit for each of "
         f"{private.num_classes} classes. Resizing and scaling are in the model.",
-        "Data": f"Trained privately on {spec.dataset}, {_size(result.record)} "
+        "Data": f"Trained privately on {spec.dataset}, {size} "
         f"({result.record['scale']}). Compared, and ranged for int8, on {of}.",
         "Not covered by the guarantee": f"The imported weights, {imported}, "
         f"and the search for settings ({result.record['search'] or 'nothing is stated of it'}).",
@@ -72,10 +75,3 @@ def export_finetuned(spec, result, folder, *, data_dir=None, echo=print):
         )
     echo(f"Model card: {card}")
     return exported
-
-
-def _size(record):
-    """How many examples a run was trained on, in words."""
-    if record["unit"] == "row":
-        return f"{record['num_examples']:,} examples"
-    return f"{record['num_examples']:,} persons with {record['num_rows']:,} examples"

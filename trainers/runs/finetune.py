@@ -63,8 +63,10 @@ def prepared(spec, raw, *, data_dir=None, cache_dir, echo=print):
     echo(said_of_kept(itertools.chain(*kept)))
     arrays = {name: None if x is None else made(x) for name, x in raw.items()}
     if part.trained is None and spec.finetuning.feature_scaling == "public":
-        public = public_images(spec, raw["train_x"], spec.public_batch_size, data_dir)
-        more["model_options"] = {"constants": _constants(made(public))}
+        public = made(public_images(spec, raw["train_x"], spec.public_batch_size, data_dir))
+        mean = public.mean(axis=0)  # of each feature; the variance is that of all around these
+        variance = np.full_like(mean, np.mean(np.square(public - mean)))
+        more["model_options"] = {"constants": (mean.tolist(), variance.tolist())}
     return arrays, more
 
 
@@ -141,7 +143,11 @@ def _finetuned(spec, data, statistics):
         if part.frozen is None:
             whole = whole_model(part.trained, layers, pixels_of(spec, part.trained), rows)
         else:
-            whole = _in_turn(rows, part.trained, layers)
+            inputs = keras.Input(rows, name="frozen_outputs")
+            x = part.trained(inputs)
+            for layer in layers:
+                x = layer(x)
+            whole = keras.Model(inputs, x, name=f"{part.trained.name}_finetuned")
         _begin_with(part.classifier, layers[-1])
         return convert_model(whole, spec.finetuning.batch_norm, normalization_is_public=True).model
     if "constants" in data.model_options:
@@ -167,22 +173,6 @@ def _begin_with(classifier, logits):
     logits.kernel.assign(classifier.kernel)
     if classifier.use_bias:
         logits.bias.assign(classifier.bias)
-
-
-def _in_turn(rows, model, layers):
-    """The model of a model and the layers after it."""
-    inputs = keras.Input(rows, name="frozen_outputs")
-    x = model(inputs)
-    for layer in layers:
-        x = layer(x)
-    return keras.Model(inputs, x, name=f"{model.name}_finetuned")
-
-
-def _constants(features):
-    """Pair of the mean of each feature [F] and the variance of all around these, [F] alike."""
-    mean = features.mean(axis=0)
-    variance = np.full_like(mean, np.mean(np.square(features - mean)))
-    return mean.tolist(), variance.tolist()
 
 
 def deployed_model(spec, private, image_shape):

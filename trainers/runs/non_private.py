@@ -1,5 +1,6 @@
 """Runs without privacy: ordinary training by Keras, with shuffled batches and no clipping."""
 
+import contextlib
 import csv
 import math
 import pathlib
@@ -9,7 +10,7 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.models import sublayers
-from trainers.runs.build import build_network
+from trainers.runs.build import augmentations, build_network
 from trainers.runs.optimizers import make_optimizer, validation_callbacks
 from trainers.runs.skeleton import Run, rounded, test_accuracies, test_rows
 
@@ -28,11 +29,15 @@ class NonPrivateRun(Run):
     "epoch" and "validation_accuracy" in percent.
     """
 
+    can_share = True
+
     def __init__(self, spec, data, **more):
         super().__init__(spec, data, **more)
+        self._scope = self.strategy.scope if self.strategy else contextlib.nullcontext
         self._stddev = spec.weight_noise_stddev
         noise = {} if self._stddev is None else {"weight_noise_stddev": self._stddev}
-        self.model = build_network(spec, data, **noise)
+        with self._scope():
+            self.model = build_network(spec, data, **noise)
         for layer in sublayers(self.model):
             if isinstance(layer, keras.layers.BatchNormalization):
                 layer.momentum = spec.batch_norm_momentum
@@ -58,17 +63,19 @@ class NonPrivateRun(Run):
             f"  {spec.dataset}: {data.num_examples:,} training examples ({data.scale}), "
             f"{held_out:,} held out; {self._updates} updates, {self._epoch} an epoch, "
             f"{spec.optimizer}, learning rate {spec.learning_rate:g} "
-            f"({spec.learning_rate_schedule}{watched}), seed {spec.seed}\n"
+            f"({spec.learning_rate_schedule}{watched}), augmentation {spec.augmentation}, seed "
+            f"{spec.seed}\n"
             f"  NO GUARANTEE: {reason_of(spec)}"
         )
 
     def restore(self):
         """Compiles the model; Keras restores its backup when training begins."""
-        self.model.compile(
-            optimizer=make_optimizer(self.spec, self._updates, self.data.num_examples),
-            loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-            metrics=["accuracy"],
-        )
+        with self._scope():
+            self.model.compile(
+                optimizer=make_optimizer(self.spec, self._updates, self.data.num_examples),
+                loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+                metrics=["accuracy"],
+            )
         if self._folder is not None:
             self.curve = _logged_curve(self._folder / "epochs.csv")
 
@@ -117,7 +124,7 @@ class NonPrivateRun(Run):
             "no_guarantee_because": [reason_of(self.spec)],
             "weight_noise_stddev": self._stddev,
             "num_examples": self.data.num_examples,
-            "updates": int(self.model.optimizer.iterations),
+            "updates": int(self.model.optimizer.iterations.numpy()),
             "curve": self.curve,
         }
 
@@ -129,8 +136,11 @@ class NonPrivateRun(Run):
 def batches(data, spec):
     """Returns the endless shuffled batches of a run, a `tf.data.Dataset`."""
     rows = tf.data.Dataset.from_tensor_slices((data.train_x, data.train_y))
-    rows = rows.shuffle(data.num_examples, seed=spec.seed).repeat()
-    return rows.batch(spec.batch_size).prefetch(2)
+    rows = rows.shuffle(data.num_examples, seed=spec.seed).repeat().batch(spec.batch_size)
+    if spec.augmentation == "random":
+        views = augmentations(1, data.train_x.shape[1:], "random")
+        rows = rows.map(lambda x, y: (views(x, training=True), y))
+    return rows.prefetch(2)
 
 
 class _LastUpdate(keras.callbacks.Callback):
@@ -145,7 +155,7 @@ class _LastUpdate(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch, logs=None):
         self.made += 1
-        if int(self.model.optimizer.iterations) >= self._updates:
+        if int(self.model.optimizer.iterations.numpy()) >= self._updates:
             self.model.stop_training = True
 
 

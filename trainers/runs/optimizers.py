@@ -131,10 +131,10 @@ def halving_in_words(spec, data):
     )
 
 
-def fit_options(spec, data):
+def fit_options(spec, data, model=None):
     """Returns the arguments of `fit` for that, a dict."""
     shared = {
-        "validation_batch_size": test_rows(data.train_x),
+        "validation_batch_size": test_rows(data.train_x, model),
         "validation_is_public": spec.plateau == "public",
     }
     if spec.plateau == "public":

@@ -189,7 +189,10 @@ class _PublicTraining:
             f"  pre-training {whole.name} on {len(self.images):,} images of {self.public.name} for "
             f"{epochs} epochs"
         )
-        model = keras.Sequential([*_augmentation(self.public.name), whole])
+        moved = [keras.layers.RandomTranslation(0.125, 0.125, fill_mode="reflect", seed=_SEED)]
+        if self.public.name not in ("digits", "kmnist", "mnist"):  # a mirrored character is another
+            moved.insert(0, keras.layers.RandomFlip("horizontal", seed=_SEED))
+        model = keras.Sequential([*moved, whole])
         steps = -(-len(self.images) // _BATCH_SIZE)
         model.compile(
             optimizer=keras.optimizers.Adam(
@@ -206,10 +209,3 @@ class _PublicTraining:
             f"  pre-trained: accuracy {100 * history.history['accuracy'][-1]:.1f} % on its own "
             f"images, {time.perf_counter() - started:.0f} s"
         )
-
-
-def _augmentation(dataset):
-    # A mirrored character is another one.
-    if dataset not in ("digits", "kmnist", "mnist"):
-        yield keras.layers.RandomFlip("horizontal", seed=_SEED)
-    yield keras.layers.RandomTranslation(0.125, 0.125, fill_mode="reflect", seed=_SEED)

@@ -35,6 +35,8 @@ class PrivateRun(Run):
     since the run was last resumed.
     """
 
+    can_share = True
+
     def __init__(self, spec, data, *, checkpoint_every=None, **more):
         super().__init__(spec, data, **more)
         if checkpoint_every is not None and self.run_dir is None:
@@ -48,6 +50,7 @@ class PrivateRun(Run):
             ),
             run_dir=self.run_dir and RunDir(self.run_dir, self.resume, checkpoint_every),
             declaration=declaration_of(spec),
+            strategy=self.strategy,
         )
         if spec.physical_batch_size == AUTO:  # The record says how many.
             rows = self.model.physical_batch_size
@@ -126,7 +129,7 @@ class PrivateRun(Run):
                 person=self.data.persons,
                 most_per_person=self.spec.drawn_per_person,
             )
-            options = fit_options(self.spec, self.data)
+            options = fit_options(self.spec, self.data, self.model)
             self.model.fit(batches, verbose=0, callbacks=self.callbacks, **options)
             if ledger.state.remaining_updates:  # A callback stopped it: nothing may follow.
                 ledger.record(Finish())

@@ -8,6 +8,7 @@ import time
 from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import files
@@ -36,12 +37,21 @@ class RunResult(NamedTuple):
 class Run:
     """One run, step by step: its model is built, described, restored, trained, measured, closed.
 
-    `can_resume` says whether `run_dir` keeps what was trained. The curve is a list of points.
+    `can_resume` says whether `run_dir` keeps what was trained, `can_share` whether devices of a
+    strategy share the updates. The curve is a list of points.
     """
 
-    can_resume = True
+    can_resume, can_share = True, False
 
-    def __init__(self, spec, data, *, run_dir=None, resume=False, echo=print, callbacks=()):
+    def __init__(
+        self, spec, data, *, run_dir=None, resume=False, echo=print, callbacks=(), strategy=None
+    ):
+        if strategy is not None and not self.can_share:
+            raise ValueError(
+                f"Expected no devices with {spec.run.cell}, which one device computes. Leave them "
+                "out."
+            )
+        self.strategy = strategy
         self.spec, self.data, self.echo = spec, data, echo
         self.run_dir, self.resume, self.callbacks = run_dir, resume, list(callbacks)
         self.curve = []
@@ -100,6 +110,7 @@ def run(
     run_dir=None,
     resume=False,
     model_file=None,
+    devices=None,
     **more,
 ):
     """Trains one cell, a spec of the `kind`, a subclass of `Run`, and writes its record.
@@ -112,6 +123,7 @@ def run(
             holds a run needs `resume`, and the same run.
         model_file: Keras file for the trained model; its privacy statement goes beside it, and so
             does the model with averaged weights, if they were averaged. None saves none.
+        devices: How many devices share each update, or "all"; None for one.
         **more: What the kind takes besides, such as `callbacks`.
 
     Returns:
@@ -123,6 +135,7 @@ def run(
         check_model_file(model_file)
     with claim_run_dir(run_dir, spec, resume):
         data = data or load_experiment_data(spec.run, data_dir, cache_dir=cache_dir, echo=echo)
+        more["strategy"] = None if devices is None else strategy_of(devices)
         training = kind(spec, data, run_dir=run_dir, resume=resume, echo=echo, **more)
     echo(training.describe())
     if spec.run.precision == "mixed_bfloat16" and emulates_bfloat16():
@@ -144,6 +157,17 @@ def run(
         echo("Model: {}, {}".format(*save_model(model_file, *training.released())))
     training.close()
     return RunResult(record, training.model, training.curve)
+
+
+def strategy_of(devices):
+    """Returns the strategy by which so many devices, or "all", share updates; GPUs, if any."""
+    known = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
+    count = len(known) if devices == "all" else devices
+    if not (str(count).isdecimal() and 1 <= int(count) <= len(known)):
+        raise ValueError(
+            f"Expected devices to be all, or 1 to {len(known)}, which there are, got {devices!r}."
+        )
+    return tf.distribute.MirroredStrategy([device.name for device in known[: int(count)]])
 
 
 def make_record(training, seconds, examples):
@@ -168,7 +192,7 @@ def make_record(training, seconds, examples):
         "search": cell.search,
         "seconds": round(seconds, 1),
         "examples_per_second": round(examples / seconds, 1),
-        **made_with(spec.settings),
+        **made_with(spec.settings, cell),
     }
 
 
@@ -206,9 +230,16 @@ _NUMBERS_AT_ONCE = 4_000_000  # of inputs: 1,000 images of 32 x 32 in colour, 52
 _TOP = 5
 
 
-def test_rows(x):
-    """How many of these rows are predicted at a time, without training."""
-    return max(1, min(_TEST_ROWS, _NUMBERS_AT_ONCE // max(1, math.prod(np.shape(x)[1:]))))
+def test_rows(x, model=None):
+    """How many of these rows are predicted at a time, without training: no more than a physical
+    batch of the model, if it has any."""
+    most = getattr(model, "physical_batch_size", None) or _TEST_ROWS
+    return max(1, min(_TEST_ROWS, most, _NUMBERS_AT_ONCE // max(1, math.prod(np.shape(x)[1:]))))
+
+
+def _logits(model, data):
+    rows = test_rows(data.test_x, model)
+    return model.predict(data.test_x, batch_size=rows, verbose=0)
 
 
 def test_accuracy(model, data):
@@ -216,9 +247,7 @@ def test_accuracy(model, data):
 
     Where weights are drawn at every call, that many rows share a draw.
     """
-    return _top1(
-        model.predict(data.test_x, batch_size=test_rows(data.test_x), verbose=0), data.test_y
-    )
+    return _top1(_logits(model, data), data.test_y)
 
 
 def test_accuracies(model, data):
@@ -226,7 +255,7 @@ def test_accuracies(model, data):
 
     The latter is None for five classes or fewer. Logits that tie with the label's count as larger.
     """
-    logits = model.predict(data.test_x, batch_size=test_rows(data.test_x), verbose=0)
+    logits = _logits(model, data)
     if data.num_classes <= _TOP:
         return _top1(logits, data.test_y), None
     own = np.take_along_axis(logits, np.asarray(data.test_y)[:, np.newaxis], axis=-1)

@@ -4,19 +4,11 @@ import dataclasses
 from typing import ClassVar
 
 from tfdpnorm import arguments
-from tfdpnorm.choices import (
-    CLIP_GROUPINGS,
-    ENGINES,
-    MODELS,
-    NORMS,
-    STATISTICS,
-    STATISTICS_GRADIENTS,
-)
+from tfdpnorm.choices import MODELS, NORMS
 from trainers.specs.checks import check_public_dataset
-from trainers.specs.options import option
+from trainers.specs.options import again, option
 from trainers.specs.parts import RunSpec
-from trainers.specs.private import HAS_PUBLIC_STATISTICS, IS_PUBLIC_BATCH_SIZE
-from trainers.specs.training import PRECISIONS
+from trainers.specs.private import PrivateSpec
 
 _NOT_IN_THE_GRID = "not for sensitivity"
 
@@ -35,25 +27,15 @@ class AuditSpec(RunSpec):
         f"Network, with fresh weights; mlp has 100 hidden units; {_NOT_IN_THE_GRID}.",
         choices=MODELS,
     )
-    model_options: tuple[tuple[str, object], ...] = option(
-        (), "Pairs of further options of the model.", flag=False
+    model_options: tuple[tuple[str, object], ...] = again(PrivateSpec, "model_options")
+    precision: str = again(PrivateSpec, "precision", help="Precision of the layers.")
+    statistics: str = again(
+        PrivateSpec,
+        "statistics",
+        help="Source of the moments of public-batch normalisation; lot is NOT private.",
     )
-    precision: str = option("float32", "Precision of the layers.", choices=PRECISIONS)
-    statistics: str = option(
-        "public",
-        "Source of the moments of public-batch normalisation; lot is NOT private.",
-        choices=STATISTICS,
-        only_if=HAS_PUBLIC_STATISTICS,
-    )
-    statistics_gradient: str = option(
-        "full",
-        "Gradient through the public statistics.",
-        choices=STATISTICS_GRADIENTS,
-        only_if=HAS_PUBLIC_STATISTICS,
-    )
-    public_batch_size: int = option(
-        32, "Number of public rows M.", check=IS_PUBLIC_BATCH_SIZE, flag=False
-    )
+    statistics_gradient: str = again(PrivateSpec, "statistics_gradient")
+    public_batch_size: int = again(PrivateSpec, "public_batch_size", 32, only_if=None, flag=False)
     public_dataset: str = option(
         "split",
         "Where the public rows come from, see `PrivateSpec`.",
@@ -63,23 +45,15 @@ class AuditSpec(RunSpec):
     epsilon: float = option(
         1.0, "The claim: the noise is calibrated to it.", check=arguments.positive
     )
-    delta: float = option(1e-5, "Delta of the claim.", check=arguments.open_unit)
-    expected_batch_size: int = option(64, "Expected batch size L.", at_least=1)
+    delta: float = again(PrivateSpec, "delta", help="Delta of the claim.")
+    expected_batch_size: int = again(PrivateSpec, "expected_batch_size", 64)
     physical_batch_size: int | None = option(
         None, "Rows that go through the network at once.", at_least=1, flag=False
     )
-    l2_norm_clip: float = option(
-        1.0,
-        "Clipping norm C of each example's gradient.",
-        check=arguments.positive,
-    )
-    clipping: str = option("flat", "See `tfdpnorm.Clipping`.", choices=CLIP_GROUPINGS, flag=False)
+    l2_norm_clip: float = again(PrivateSpec, "l2_norm_clip", check=arguments.positive)
+    clipping: str = again(PrivateSpec, "clipping", flag=False)
     clip_function: str = option("abadi", "See `tfdpnorm.Clipping`.", flag=False)
-    engine: str | None = option(
-        None,
-        "How clipped sums are computed; default: the fastest engine that supports the model.",
-        choices=ENGINES,
-    )
+    engine: str | None = again(PrivateSpec, "engine", measured=True)
     augmentation_multiplicity: int = option(
         1,
         "K views of each example; above 1 with random horizontal flips.",

@@ -75,6 +75,14 @@ def option(default=dataclasses.MISSING, help="", *, check=None, at_least=None, *
     return dataclasses.field(default=default, metadata={_KEY: value})
 
 
+def again(spec, name, default=dataclasses.MISSING, **changes):
+    """Returns a field like one of another class of specs, but for its default and its `Option`."""
+    field = next(field for field in _all_fields(spec) if field.name == name)
+    default = field.default if default is dataclasses.MISSING else default
+    value = dataclasses.replace(field.metadata[_KEY], **changes)
+    return dataclasses.field(default=default, metadata={_KEY: value})
+
+
 class Spec:
     """What one run is, as plain values: the base of frozen dataclasses whose fields are options.
 

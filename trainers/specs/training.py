@@ -164,6 +164,12 @@ class NonPrivateSpec(TrainingSpec):
         "weights of the best epoch; default: it never ends early. A resumed run counts anew.",
         at_least=1,
     )
+    augmentation: str = option(
+        "none",
+        "random: at each epoch another crop of each image padded by 4 pixels, half of the crops "
+        "flipped.",
+        choices=("none", "random"),
+    )
     weight_noise_stddev: float | None = option(
         None,
         "Standard deviation of each weight, in training and testing.",

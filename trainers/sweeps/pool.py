@@ -66,21 +66,26 @@ class Workers:
 class ProcessPool:
     """A process that trains runs, one after the other; it shares the cores with other workers.
 
-    It ends as soon as `stop` is called or this process ends, however it ends, and leaves the folder
-    of its run; Ctrl-C in a terminal does not reach it.
+    It has the GPU that the fewest others have, if there is any. It ends as soon as `stop` is called
+    or this process ends, however it ends, and leaves the folder of its run; Ctrl-C in a terminal
+    does not reach it.
     """
+
+    _users = collections.Counter()  # of each GPU
 
     def __init__(self, workers):
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # inherited; read as TensorFlow loads
         allowed = getattr(os, "sched_getaffinity", None)  # not on every system
         cores = len(allowed(0)) if allowed else os.cpu_count()
+        self._device = min(gpus(), key=self._users.__getitem__, default=None)
+        self._users[self._device] += 1
         context = multiprocessing.get_context("spawn")
         self._far_end, self._lifeline = context.Pipe(duplex=False)
         self._pool = concurrent.futures.ProcessPoolExecutor(
             1,
             mp_context=context,
             initializer=_prepare_worker,
-            initargs=(self._far_end, max(1, cores // workers)),
+            initargs=(self._far_end, max(1, cores // workers), self._device),
         )
 
     def submit(self, function, *arguments):
@@ -97,12 +102,23 @@ class ProcessPool:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def stop(self):
+        self._users[self._device] -= 1
         self._lifeline.close()
         self._pool.shutdown(cancel_futures=True)
         self._far_end.close()
 
 
-def _prepare_worker(lifeline, threads):
+def gpus():
+    """Returns the names of the GPUs that this process may use, as CUDA_VISIBLE_DEVICES has them."""
+    count = len(tf.config.list_physical_devices("GPU"))
+    named = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(count))))
+    return named.split(",")[:count]
+
+
+def _prepare_worker(lifeline, threads, device):
+    if device is not None:  # before TensorFlow looks for any
+        os.environ["CUDA_VISIBLE_DEVICES"] = device
+
     def end_with_the_sweep():
         with contextlib.suppress(EOFError, OSError):  # the pipe is closed, or gone with its process
             lifeline.recv()

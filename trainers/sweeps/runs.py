@@ -1,6 +1,7 @@
 """The runs of a sweep: which they are, which are done, where each is kept, how long they take."""
 
 import fnmatch
+import functools
 import math
 import pathlib
 import statistics
@@ -11,11 +12,11 @@ from trainers.records.store import file_name
 from trainers.runs.settings import differences
 
 
-def select(specs, seeds, patterns=()):
+def select(specs, seeds, patterns=(), first_seed=0):
     """Returns the specs of all runs, seed by seed, so that a stopped sweep has whole tables.
 
-    Each cell has so many seeds: 0, 1, ... The patterns are names of cells, or shell-style patterns
-    of them; empty for all cells.
+    Each cell has so many seeds, from the first one on. The patterns are names of cells, or
+    shell-style patterns of them; empty for all cells.
     """
     arguments.whole("seeds", seeds, at_least=1)
     chosen = [s for s in specs if not patterns or any(_matches(s.cell, p) for p in patterns)]
@@ -25,7 +26,11 @@ def select(specs, seeds, patterns=()):
                 f"Expected cells to name some of {specs[0].experiment}, got {pattern!r}, which "
                 f"matches none of {', '.join(spec.cell for spec in specs)}. Choose some of these."
             )
-    return [spec.replaced(seed=seed) for seed in range(seeds) for spec in chosen]
+    return [
+        spec.replaced(seed=seed)
+        for seed in range(first_seed, first_seed + seeds)
+        for spec in chosen
+    ]
 
 
 def is_done(spec, records):
@@ -113,7 +118,7 @@ def estimate(spec, records, kept=()):
     same = [r for r in records if _is_of_cell(r, spec) and not differences(spec, r["flags"])]
     network = [r for r in records if r["flags"].get("model") == spec.run.model]
     alike = [r for r in network if r["flags"].get("dataset") == spec.run.dataset]
-    scale = _scale(spec)
+    scale = functools.partial(_scale, spec)
     nearest_first = ((same, lambda _: 1.0), (alike, scale), (network, scale), (records, scale))
     for known, factor in nearest_first:
         times = [(_whole_seconds(record), factor(record)) for record in known]
@@ -152,34 +157,21 @@ def _is_of_whole_batches(settings):
     return settings.get("statistics") == "lot" and settings.get("norm") == "public_batch"
 
 
-def _scale(spec):
-    """Function from another run's record to the quotient of this run's work and that one's."""
-
-    def factor(record):
-        work, examples = _work(record), record["num_examples"]
-        if not work or not examples:
-            return 1.0
-        views = spec.run.augmentation_multiplicity
-        their_views = record["flags"].get("augmentation_multiplicity", 1)
-        batch = spec.run.examples_per_update
-        updates = spec.run.updates(_examples(spec.run, record))
-        pixels, their_pixels = _pixels(spec.settings), _pixels(record["flags"])
-        size = pixels / their_pixels if pixels and their_pixels else 1.0
-        if record["flags"].get("model") == spec.run.model:
-            # Channels of a convolution go in and come out.
-            size *= (_width(spec.settings) / _width(record["flags"])) ** 2
-        return updates * batch * views * size / (work * their_views)
-
-    return factor
-
-
-def _examples(run, record):
-    """N of a run, by another one's record: the same on the same data set."""
-    flags = record["flags"]
+def _scale(spec, record):
+    """The quotient of a run's work and that of another run's record."""
+    run, flags, work, examples = spec.run, record["flags"], _work(record), record["num_examples"]
+    if not work or not examples:
+        return 1.0
     same = flags.get("dataset") == run.dataset and flags.get("max_examples") == run.max_examples
-    if same or run.dataset not in SOURCES:
-        return record["num_examples"]
-    return min(official_size(run.dataset, "train"), run.max_examples or math.inf)
+    if not same and run.dataset in SOURCES:
+        examples = min(official_size(run.dataset, "train"), run.max_examples or math.inf)
+    views = run.augmentation_multiplicity / flags.get("augmentation_multiplicity", 1)
+    pixels, their_pixels = _pixels(spec.settings), _pixels(flags)
+    size = pixels / their_pixels if pixels and their_pixels else 1.0
+    if flags.get("model") == run.model:
+        # Channels of a convolution go in and come out.
+        size *= (_width(spec.settings) / _width(flags)) ** 2
+    return run.updates(examples) * run.examples_per_update * views * size / work
 
 
 def _pixels(settings):

@@ -31,6 +31,7 @@ def sweep(
     *,
     run_cell,
     seeds=1,
+    first_seed=0,
     patterns=(),
     workers=1,
     data_dir=None,
@@ -56,7 +57,7 @@ def sweep(
     Returns:
         Exit code: 0; 1 if a run failed; 130 or 143 if stopped by Ctrl-C or SIGTERM.
     """
-    runs = select(specs, seeds, patterns)
+    runs = select(specs, seeds, patterns, first_seed)
     arguments.whole("workers", workers, at_least=1)
     # A table may be made of another one's runs, which are not trained twice.
     experiments = dict.fromkeys(spec.experiment for spec in runs)

@@ -33,12 +33,3 @@ def test_moments_and_counts(model, batch_size):
         assert moments.counts.sum() == values.size
         expected, _ = np.histogram(np.clip(values.astype(float), -1, 1), np.linspace(-1, 1, 12))
         assert np.abs(moments.counts - expected).sum() <= 1e-4 * values.size
-
-
-def test_bad_input(model):
-    with pytest.raises(ValueError, match="got 'conv1'.*residual1_"):
-        block_activations(model, "conv1", images())
-    with pytest.raises(ValueError, match="There are no rows"):
-        block_activations(model, residual_additions(model)[0], images(0))
-    with pytest.raises(ValueError, match="Expected batch_size .*got 0"):
-        block_activations(model, residual_additions(model)[0], images(), batch_size=0)

@@ -89,28 +89,3 @@ def test_layers_run_in_inference_mode():
     np.testing.assert_array_equal(hessian.product(vector), hessian.product(vector))
     expected = dense_hessian(model, x, y) @ vector
     np.testing.assert_allclose(hessian.product(vector), expected, atol=1e-7)
-
-
-def test_bad_input():
-    model, (x, y) = small_model(), rows()
-    with pytest.raises(ValueError, match="Expected rows and trainable variables, got 0 rows"):
-        Hessian(model, x[:0], y[:0], cross_entropy)
-    with pytest.raises(ValueError, match="0 variables"):
-        Hessian(model, x, y, cross_entropy, variables=[])
-    with pytest.raises(ValueError, match="batch_size"):
-        Hessian(model, x, y, cross_entropy, batch_size=0)
-    with pytest.raises(ValueError, match=r"with equally many rows, got \[6, 5\]"):
-        Hessian(model, x[:6], y[:5], cross_entropy)
-    with pytest.raises(ValueError, match="x and y are not arrays"):
-        Hessian(model, x, list(y), cross_entropy)
-    with pytest.raises(ValueError, match="Expected loss to be a function of .* got 'mse'"):
-        Hessian(model, x, y, "mse")
-    with pytest.raises(ValueError, match="a vector of 23 numbers, got 22"):
-        Hessian(model, x, y, cross_entropy).product(np.ones(22))
-
-
-def test_a_loss_that_is_no_loss_of_each_row_is_rejected():
-    model, (x, y) = small_model(), rows()
-    hessian = Hessian(model, x, y, lambda y, o: tf.reduce_mean(cross_entropy(y, o)))
-    with pytest.raises(ValueError, match="Expected a loss that gives a number for each row, got"):
-        hessian.product(np.ones(hessian.size))

@@ -80,9 +80,3 @@ def test_an_eigenvalue_is_within_the_error_of_each_ritz_value(matrix, steps):
         assert np.all(found.errors[[0, -1]] < 1e-3) and found.errors.max() > 0.01
     if steps == 6:  # the bound is not far above what it bounds
         assert distances.max() > 0.01 * found.errors.max()
-
-
-@each("call", [power_iteration, trace])
-def test_bad_tolerances(call, matrix):
-    with pytest.raises(ValueError, match="tolerance"):
-        call(matrix, tolerance=0)

@@ -4,7 +4,9 @@ import pytest
 from tensorflow import keras
 
 from trainers.data import tfds
+from trainers.davody import cells as davody
 from trainers.runs import pretraining
+from trainers.runs.dry_run import too_little
 from trainers.runs.private import PrivateRun
 
 # Flags by program, and what it says; each set has 50,000 examples.
@@ -48,6 +50,22 @@ def test_a_dry_run_loads_and_trains_nothing(main, unread_sets, monkeypatch, tmp_
     assert said in result.out and "Nothing was trained." in result.out
     assert "estimated time: " in result.out
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "changes, examples, parts",
+    [
+        (dict(steps=49), 60_000, ["49 updates, fewer than 50", "% of the examples"]),
+        (dict(epochs=0.79), 60_000, ["9.9 % of the examples that the paper's run goes through"]),
+        (dict(epochs=0.9), 60_000, []),
+        (dict(epochs=9), 5_000, ["9.4 % of the examples"]),
+    ],
+)
+def test_a_dry_run_says_what_is_too_little_to_replicate(changes, examples, parts):
+    spec = davody.spec("mnist", "layer", 0.05, expected_batch_size=10, **changes)
+    said = too_little(spec, examples)
+    assert bool(said) == bool(parts) and all(part in said for part in parts)
+    assert too_little(spec.replaced(experiment="mine"), examples) == ""
 
 
 @pytest.mark.parametrize(

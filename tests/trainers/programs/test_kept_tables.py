@@ -83,7 +83,8 @@ def test_what_is_kept_is_what_the_records_give(main, plots, tmp_path, name):
     approved = APPROVED.read_text("utf-8").split("\n\n") if APPROVED.exists() else []
     kept = {part.split("\n")[0]: part.strip() for part in approved}
     found = {
-        f"{name}/{file}": "\n".join([f"{name}/{file}", *lines]) for file, lines in plots.items()
+        f"{name}/{file}": "\n".join([f"{name}/{file}", *lines]).strip()
+        for file, lines in plots.items()
     }
     if os.environ.get("APPROVE"):
         kept |= found

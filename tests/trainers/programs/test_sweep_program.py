@@ -37,6 +37,7 @@ def test_flags_reach_the_sweep(program, called):
         dict(
             run_cell=cells.run_cell,
             seeds=1,
+            first_seed=0,
             patterns=[],
             workers=1,
             data_dir=None,
@@ -56,8 +57,14 @@ def test_flags_reach_the_sweep(program, called):
     assert specs[0].experiment == "davody_table5"
     assert options.pop("when_done").endswith("--experiment=davody_table5 --results_dir=o")
     assert options == dict(
-        given, kept_dir=KEPT, run_cell=cells.run_cell, patterns=["none/eps=1", "*/eps=7"]
+        given,
+        first_seed=0,
+        kept_dir=KEPT,
+        run_cell=cells.run_cell,
+        patterns=["none/eps=1", "*/eps=7"],
     )
+    assert program("--seed=4").code == 0
+    assert {n: v for n, v in called.pop()[1].items() if "seed" in n} == dict(seeds=1, first_seed=4)
 
 
 def test_a_sweep_in_half_precision_has_records_of_its_own(program, called):

@@ -6,7 +6,9 @@ import pathlib
 import re
 
 from trainers import registry as cells
+from trainers.paper_items import PAGE, counted
 from trainers.records.store import read_records
+from trainers.rerun import spec_of
 from trainers.runs.settings import differences
 
 RESULTS = pathlib.Path(__file__).resolve().parents[3] / "results"
@@ -36,6 +38,16 @@ def test_kept_records_have_the_settings_of_their_cells():
         assert len(others) == len(records)  # no run is kept twice
 
 
+def test_kept_records_can_be_made_again():
+    """The spec that `trainers.rerun` trains is that of the cell, with the seed of the run."""
+    for records, specs in kept().values():
+        for record in records:
+            spec = spec_of(record)
+            cell = specs[record["cell"]].replaced(seed=record["seed"])
+            assert differences(spec, record["flags"]) == differences(spec, cell.settings) == []
+            assert (spec.kind, spec.seed) == (record["kind"], record["seed"])
+
+
 def test_kept_records_say_of_scale_and_paper_what_their_cells_say():
     for records, specs in kept().values():
         for record in records:
@@ -61,3 +73,8 @@ def test_kept_records_spent_no_more_than_their_budget():
             assert record["epsilon"] == record[f"epsilon_{record['accountant']}"]
         else:
             assert record["no_guarantee_because"] and record["epsilon"] == math.inf
+
+
+def test_the_states_of_the_papers_items_are_those_of_the_records():
+    page = PAGE.read_text("utf-8")
+    assert counted(page) == page

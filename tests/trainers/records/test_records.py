@@ -91,6 +91,22 @@ def test_a_result_says_what_it_was_computed_on(monkeypatch, gpus, cores, expecte
     assert made_with.made_with({})["device"] == expected
 
 
+def test_a_record_has_the_line_that_makes_it_again(make_record):
+    folder = pathlib.Path(made_with.__file__).parents[1]
+    run = types.SimpleNamespace(cell="none/eps=1", seed=3)
+    flags = ["--experiment=a", "--cells", "*,b", "--data_dir=/x", "--seeds=9", "--scale=paper"]
+    of_sweep = made_with.command([str(folder / "sweep.py"), *flags], run)
+    assert of_sweep == (
+        "python -m trainers.sweep --experiment=a --scale=paper --cells=none/eps=1 --seed=3"
+    )
+    flags = ["--dataset=a b", "--stddev=1", "--output_dir", "/x", "--nomixed_precision"]
+    of_program = made_with.command([str(folder / "davody_dp.py"), *flags], run)
+    said = "python -m trainers.davody_dp '--dataset=a b' --stddev=1 --nomixed_precision"
+    assert of_program == said
+    assert made_with.command(["/elsewhere/pytest", "-q"], run) is None
+    assert made_with.made_with({})["command"] is None
+
+
 def test_a_change_anywhere_in_the_code_shows_in_the_commit(monkeypatch):
     asked = []
 

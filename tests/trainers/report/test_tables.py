@@ -59,13 +59,6 @@ def test_no_records_are_an_error(function, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_curves_of_infinite_epsilon_are_left_out(tmp_path, drawn):
-    curves = {"open": [(1, INF, 50.0), (2, INF, 60.0)], "layer": [(1, 0.5, 25.0)]}
-    assert plots.plot_runs(curves, tmp_path / "runs.png", "title").exists()
-    (line,) = drawn[0].lines
-    assert line.get_label() == "layer" and line.get_xydata().tolist() == [[0.5, 25.0]]
-
-
 def test_an_entry_says_if_a_run_spent_more_than_its_column_says(make_record):
     within, over = make_record(seed=0), make_record(seed=1, epsilon=1.00171, resumes=1)
     cell = ("public_batch", "eps=1")

@@ -3,14 +3,20 @@
 import gc
 import re
 
+import numpy as np
 import pytest
+import tensorflow as tf
 from tensorflow import keras
 from tensorflow.keras import layers
 
+from tfdpnorm import models
+from tfdpnorm.gradients.clipping import FLOAT16_LOSS_SCALE
+from tfdpnorm.keras_compat.devices_and_precision import made_under
 from trainers import registry
 from trainers.records.store import read_records
 from trainers.report import tables
 from trainers.runs.outline import outline
+from trainers.scale import at_scale
 from trainers.sweeps.runs import is_done
 
 _SMALL = dict(
@@ -42,7 +48,7 @@ def of_each_kind(specs):
     return list(found.values())
 
 
-def at_toy_size(spec, model_file):
+def at_toy_size(spec, model_file, steps=2):
     """The spec with less of everything; imported models are replaced by one of few weights."""
     fields = spec.settings
     small = {name: value for name, value in _SMALL.items() if name in fields}
@@ -52,7 +58,7 @@ def at_toy_size(spec, model_file):
     if fields.get("trainable"):
         small |= dict(model=model_file, image_size=8)
     # Algorithm 1 as printed is trained in whole passes.
-    length = dict(epochs=1) if fields.get("reading") == "as_printed" else dict(steps=2)
+    length = dict(epochs=1) if fields.get("reading") == "as_printed" else dict(steps=steps)
     return spec.replaced(**{**small, "epochs": None, "steps": None, **length})
 
 
@@ -102,3 +108,51 @@ def test_every_cell_ends_in_a_record_and_in_a_table(experiment, places, toy_sets
     assert {record["cell"] for record in records} == names
     text = tables.experiment_table(records, registry.networks(experiment), None, form)
     assert all(f"| {spec.network} |" in text for spec in cells)
+
+
+def of_papers():
+    """The experiments of papers whose cells are others at the paper's scale."""
+    return [name for name in registry.EXPERIMENTS if name.startswith(("davody", "klause", "ermis"))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", ["float32", "mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize("experiment", of_papers())
+def test_full_scale_cells_make_three_updates_at_their_own_shapes(experiment, precision, toy_sets):
+    """Whole networks, images and numbers of views; a lot of 8, two physical batches."""
+    with at_scale("paper"):
+        cells = of_each_kind(registry.cells(experiment))
+    for spec in cells:
+        small = at_toy_size(spec, "", steps=3).replaced(precision=precision)
+        if spec.kind == "private":
+            small = small.replaced(physical_batch_size=4)
+        run = registry.run_cell(small, echo=lambda line: None)
+        assert run.record["updates"] >= 3, spec.cell
+        assert run.record["test_accuracy"] >= 0
+        if precision == "mixed_float16" and "standardized_by" in dict(spec.model_options):
+            assert is_finite_for_black(run.model.model), spec.cell
+        keras.backend.clear_session()
+        gc.collect()
+
+
+def is_finite_for_black(network):
+    """Whether a black image has a gradient in float16, and does not count as zero.
+
+    Each normalisation of a block without variance takes the gradient times 1 / sqrt(epsilon), some
+    30: ten of them leave float16. Standardised, a black image is none without variance.
+    """
+    with tf.GradientTape() as tape:
+        logits = network(tf.zeros((1, *network.input_shape[1:])), training=True)
+        loss = FLOAT16_LOSS_SCALE * tf.reduce_logsumexp(tf.cast(logits, tf.float32))
+    gradients = tape.gradient(loss, network.trainable_variables)
+    return all(np.all(np.isfinite(g)) for g in gradients)
+
+
+def test_a_black_image_counts_in_float16():
+    keras.utils.set_random_seed(0)
+    with made_under("mixed_float16"):
+        network = models.build(
+            "resnet9", norm="group", num_classes=10, input_shape=(32, 32, 3), width=16,
+            standardized_by="cifar100",
+        )  # fmt: skip
+    assert is_finite_for_black(network)

@@ -22,6 +22,8 @@ from trainers.sweeps.runs import estimate, listing, select, time_left
 )
 def test_patterns_choose_cells_in_the_tables_order(patterns, chosen):
     assert select(TABLE, 1, patterns) == [TABLE[index] for index in chosen]
+    alone = select(TABLE, 1, patterns, first_seed=7)
+    assert alone == [TABLE[index].replaced(seed=7) for index in chosen]
 
 
 @pytest.mark.parametrize(
