@@ -19,7 +19,6 @@ from tfdpnorm.convert.fold import fold_public_statistics
 from tfdpnorm.convert.tflite import run_tflite, to_tflite
 from tfdpnorm.keras_compat.inputs import input_names, packed_for, rows_by_input
 from tfdpnorm.keras_compat.models import (
-    check_made_by_configs,
     is_made_of_layers,
     sublayers,
     symbolic_inputs,
@@ -98,13 +97,10 @@ def export(
         List of `ExportedFile`.
 
     Raises:
-        ValueError: without rows for each input, or for several outputs; if a file predicts
-            otherwise: beyond `FLOAT_TOLERANCE` in float32, or beyond `INT8_TOLERANCE` in int8; or
-            if a conversion has exchanged layers inside of others, which no file of the whole model
-            can hold.
+        ValueError: without rows for each input, or for several outputs, or if a file predicts
+            otherwise: beyond `FLOAT_TOLERANCE` in float32, or beyond `INT8_TOLERANCE` in int8.
         OSError: if the folder cannot be written to.
     """
-    check_made_by_configs(model, "exported")
     served = _served_model(model)
     rows = _rows_for(model, served, public_rows)
     expected = _predicted(served, rows)
