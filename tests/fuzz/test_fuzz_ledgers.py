@@ -119,9 +119,8 @@ def test_ledgers(data, name, folder):
         assert of.claimed_epsilon() == truth.claimed_epsilon()
     record = json.loads(out[0])
     assert record["parameters"]["updates"] == truth.updates
-    assert truth.epsilon() == (
-        float(record["guarantee"]["epsilon"]) if record["guarantee"] else math.inf
-    )
+    stated = record["guarantee"]["epsilon"] if record["guarantee"] else math.inf
+    assert truth.epsilon() == float(stated)
     return "whole" if prefix == true else "prefix"
 
 
