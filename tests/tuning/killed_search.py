@@ -91,7 +91,7 @@ def kill_at(point, folder, die):
     elif point == "crowned":
         patch(os, "rename", winner_not_told)
     elif point == "finished":
-        patch(search_folder, "delete_key", secret_not_deleted)
+        patch(search_folder.SearchFolder, "forget_secret", secret_not_deleted)
     return replaced
 
 

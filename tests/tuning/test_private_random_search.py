@@ -1,7 +1,6 @@
 """A random search that is paid for: how many trials, which, what survives, what gets out."""
 
 import json
-import os
 import pathlib
 from types import SimpleNamespace
 
@@ -102,13 +101,6 @@ def test_arguments_that_no_trial_uses_are_rejected_at_no_cost(tuner, run, tmp_pa
     assert not (tmp_path / FOLDER / "ledger.jsonl").exists()
 
 
-def test_settings_are_drawn_with_replacement_and_without_scores(tuner, run, draw):
-    draw(30)
-    made = run(tuner())
-    drawn = [values["right"] for _, values in made.hypermodel.trained]
-    assert len(drawn) == 30 and len(set(drawn)) == 5  # of five values: Keras Tuner would stop
-
-
 def test_equal_settings_occur_as_often_as_by_chance(tuner):
     """Trials with equal settings less often would depend on each other, however few they are."""
     made, oracle, same = tuner(), RandomTrials(), 0
@@ -163,16 +155,6 @@ def test_the_number_of_trials_is_drawn_once(tuner, run, tmp_path):
     assert key.stat().st_mode & 0o777 == 0o600
     # In the ledger, there is a digest of the secret and nothing that tells the number.
     assert key.read_text() not in (tmp_path / FOLDER / "ledger.jsonl").read_text()
-
-
-def test_numbers_of_searches_have_the_distribution(tuner):
-    made = tuner(expected_trials=8)
-    numbers = []
-    for _ in range(2000):
-        made._folder._key = os.urandom(32)
-        numbers.append(made._folder.number_of_trials())
-    assert abs(np.mean(numbers) - 8) < 5 * np.sqrt(8 / 2000)
-    assert abs(np.var(numbers) - 8) < 1.5
 
 
 def test_a_search_without_its_secret_is_rejected(tuner, run, draw, tmp_path):
@@ -588,10 +570,3 @@ def test_settings_go_with_functions_only(tuner):
         tuner(lambda hp: None)
     with pytest.raises(ValueError, match="distribution"):
         tuner(distribution="fixed")
-
-
-def test_the_state_of_the_search_is_json(tuner, run, draw, tmp_path):
-    draw(2)
-    run(tuner())
-    state = json.loads((tmp_path / FOLDER / "oracle.json").read_text())
-    assert "max_trials" not in state

@@ -53,11 +53,6 @@ def new_key(folder):
     return key
 
 
-def delete_key(folder):
-    """Deletes the key of a folder, if there is one."""
-    (folder / SECRET_KEY).unlink(missing_ok=True)
-
-
 # --- digests of the data on which a search trains and scores ---
 
 
@@ -145,11 +140,6 @@ class SearchFolder:
     folder without it is rejected, since another number would be another search. No one may know it:
     a search whose number of trials is known has no such epsilon.
 
-    The ledger has a digest of the rows of the search, under the secret, and other rows are
-    rejected: with another split, one trial would be trained on what has scored another. If the
-    ledger lies in another place than before, the search and its trials say that there may be copies
-    (see `RunFolder`).
-
     Args:
         path: Folder, made if absent.
         search: `tfdpnorm.privacy.search.SearchPlan`.
@@ -182,7 +172,11 @@ class SearchFolder:
                 "or name another folder; the epsilons of several searches on the same data add up."
             )
         if not exists:
-            self._check_no_trials()
+            if any(self.path.glob(f"trial_*/{RUN}")) or self.winner.exists():
+                raise PrivacyError(
+                    f"{LEDGER} is missing next to the trials in {self.path}: the budget spent is "
+                    "unknown. Restore it, or name another folder."
+                )
             self._key = new_key(self.path)
         digests = {
             "secret": hashlib.sha256(self._key).hexdigest(),
@@ -234,7 +228,7 @@ class SearchFolder:
 
     def forget_secret(self):
         """Deletes the secret of a search that has ended."""
-        delete_key(self.path)
+        (self.path / SECRET_KEY).unlink(missing_ok=True)
 
     def number_of_trials(self):
         """K, drawn from the secret: the same whenever it is asked for."""
@@ -277,13 +271,6 @@ class SearchFolder:
             os.utime(path)  # When it was trained would tell which of the trials it was.
         os.rename(run, self.winner)
         files.flush(self.path)
-
-    def _check_no_trials(self):
-        if any(self.path.glob(f"trial_*/{RUN}")) or self.winner.exists():
-            raise PrivacyError(
-                f"{LEDGER} is missing next to the trials in {self.path}: the budget spent is "
-                "unknown. Restore it, or name another folder."
-            )
 
     def _derived(self, *names):
         return hashlib.blake2b(repr(names).encode(), key=self._key, digest_size=32).digest()

@@ -94,7 +94,12 @@ class PrivateTuner(keras_tuner.Tuner):
         batch = {"expected_batch_size": rate * given["num_examples"], "steps": updates}
         first = SearchTrial(self.search_plan, self.budget.delta, None, [])
         self._plan = first.plan({**given, **batch})  # for the ledger of the search
-        self._check_budget()
+        ledger = PrivacyLedger(
+            dataclasses.replace(self._plan, epsilon_target=self.budget.epsilon),
+            {"noise_grid": "stddev / 32"},
+        )
+        ledger.record(Search(self.search_plan))
+        check_plan(ledger)  # a budget that no trial could keep
         self._folder = SearchFolder(self.project_dir, self.search_plan, self._plan, self._fixed())
         sampled = oracle.get_space()
         for number in range(_SAMPLED_SETTINGS):
@@ -280,13 +285,6 @@ class PrivateTuner(keras_tuner.Tuner):
                 f"Expected settings that protect a {self._plan.unit}, as the default settings do, "
                 f"got a {unit}. Give the same unit in all settings."
             )
-
-    def _check_budget(self):
-        """Rejects a budget that no trial of the search could keep."""
-        plan = dataclasses.replace(self._plan, epsilon_target=self.budget.epsilon)
-        ledger = PrivacyLedger(plan, {"noise_grid": "stddev / 32"})
-        ledger.record(Search(self.search_plan))
-        check_plan(ledger)
 
 
 def _unit_of(settings):
