@@ -216,7 +216,7 @@ def test_a_ledger_brings_its_own_settings(capsys, ledger, other):
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("nope", "File not found: --ledger='nope'.*ledger.jsonl"), (".", "got the folder '.'")],
+    [("nope", "No such file .*ledger.jsonl.*'nope'"), (".", "Is a directory.*ledger.jsonl.*'.'")],
 )
 def test_a_ledger_that_is_none_in_plain_words(name, words, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)

@@ -69,10 +69,10 @@ def kill_at(point, folder, die):
         if pathlib.Path(target).name == "winner":
             die()
 
-    def secret_not_deleted(original, path):
-        if path == folder:
+    def secret_not_deleted(original, search):
+        if search.path == folder:
             die()
-        original(path)
+        original(search)
 
     def known_secret(original, path):
         key = original(path)

@@ -215,22 +215,6 @@ def test_a_killed_search_goes_on_with_the_same_trials(tuner, run, draw, tmp_path
     assert tuner().get_best_models()[0].ledger.epsilon() <= 3
 
 
-def test_the_same_trial_after_a_crash_has_the_same_settings(tuner, run, draw, tmp_path):
-    draw(1)
-    seen = []
-
-    def killed(number, hp):
-        seen.append(dict(hp.values))
-        raise KeyboardInterrupt
-
-    for _ in range(3):
-        with pytest.raises(KeyboardInterrupt):
-            run(tuner(FakeHyperModel(killed)))
-        for state in ("oracle.json", "tuner0.json"):  # lost, too
-            (tmp_path / FOLDER / state).unlink()
-    assert seen[0] == seen[1] == seen[2]
-
-
 def test_a_trial_that_fails_counts_and_is_not_made_up_for(tuner, run, draw, tmp_path):
     draw(4)
 
@@ -299,19 +283,6 @@ def test_lost_guarantee_of_a_trial_holds_for_the_selected_one(tuner, run, draw):
 # --- what differs between trials, and between programs ---
 
 
-def test_lots_that_differ_are_paid_for_as_the_dearest(tuner, run, draw):
-    draw(6)
-    lots = ((100, STEPS), (100, 4 * STEPS))
-    made = run(tuner(FakeHyperModel(lots=lots)))
-    kinds = {
-        read_ledger(made.run_dir_of(t) / "ledger.jsonl").plan.steps
-        for t in made.get_best_trials(None)
-    }
-    assert made.search_plan.epsilon(1e-5) <= 3 and kinds <= {STEPS, 4 * STEPS}
-    short, long = (noise for _, noise, _ in made.search_plan.trials)
-    assert long > 1.5 * short
-
-
 def test_lots_that_are_not_named_are_rejected_before_the_search(tuner):
     def settings(hp):
         size = hp.Choice("expected_batch_size", [50, 100])
@@ -351,6 +322,7 @@ def test_a_lot_that_was_not_planned_fails_before_it_costs(tuner, run, draw):
         dict(budget=PrivacyBudget(3.0, 1e-6)),
         dict(distribution="geometric"),
         dict(validation_is_public=True),
+        dict(hypermodel=FakeHyperModel(lots=((100, STEPS), (100, 2 * STEPS)))),
     ],
 )
 def test_another_search_in_the_folder_is_rejected(tuner, run, draw, changes):
@@ -367,22 +339,6 @@ def test_another_search_in_the_folder_is_rejected(tuner, run, draw, changes):
     run(tuner())
     with pytest.raises(ValueError, match=another):
         run(tuner(**changes))
-
-
-def test_another_space_in_the_folder_is_rejected(tuner, run, draw):
-    class Other(FakeHyperModel):
-        def build(self, hp):
-            hp.Choice("right", [0.9, 0.95])
-
-    draw(2)
-
-    def killed(number, hp):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(tuner(FakeHyperModel(killed)))
-    with pytest.raises(ValueError, match="space is"):
-        run(tuner(Other()))
 
 
 def test_two_processes_on_one_search(tuner, run, draw):

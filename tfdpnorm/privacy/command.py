@@ -71,17 +71,9 @@ def main(argv=None):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", PrivacyWarning)
             lines = lines_of[mode](flags)
-    except FileNotFoundError as error:
-        parser.error(
-            f"File not found: --ledger={error.filename!r}. A run with a run_dir keeps it as "
-            "ledger.jsonl in that folder."
-        )
-    except IsADirectoryError as error:
-        parser.error(
-            f"Expected --ledger to be the file of a run, got the folder {error.filename!r}. Pass "
-            "the ledger.jsonl in it."
-        )
-    except (ValueError, ArithmeticError, OSError) as error:
+    except OSError as error:
+        parser.error(f"{error.strerror}: {error.filename!r}")
+    except (ValueError, ArithmeticError) as error:
         parser.error(str(error))
     for said in dict.fromkeys(str(each.message) for each in caught):
         print(f"{parser.prog}: warning: {said}", file=sys.stderr)

@@ -111,12 +111,22 @@ def write_metadata(path, metadata):
 
 
 def read_metadata(path):
-    """Returns the metadata of a saved model, and remembers its weights; None if it has none."""
+    """Returns the metadata of a saved model, and remembers its weights; None if it has none.
+
+    Raises:
+        ValueError: if they are those of an earlier release.
+    """
     path = pathlib.Path(path)
     text = _text(path)
     if text is None:
         return None
     metadata = json.loads(text)
+    if "origins" not in metadata:
+        raise ValueError(
+            f"Expected privacy metadata of this release in {path}, got those of an earlier one. "
+            "Load the file with the release that wrote it: the metadata record the budget spent on "
+            "the weights."
+        )
     for origin in metadata["origins"]:
         caveats = [Caveat(**each) for each in origin["caveats"]]
         remember(origin["weights"], [_from_file(each, path.name) for each in caveats])
@@ -193,7 +203,7 @@ def _text(path):
 
 def _is_metadata(comment):
     try:
-        return "origins" in json.loads(comment)
+        return not {"origins", "weights"}.isdisjoint(json.loads(comment))
     except (ValueError, TypeError):  # of another program
         return False
 
