@@ -52,12 +52,9 @@ PULL_BACKS = ("whole", "shrunk")
 # How gradients are grouped when they are clipped (`tfdpnorm.gradients.clipping`).
 CLIP_GROUPINGS = ("flat", "per_layer")
 
-# Canaries of the audits (`tfdpnorm.audit.canaries`).
-CANARY_KINDS = ("mislabelled", "random_pixels")
-
-# Of the random number of trials of a search (`tfdpnorm.tuning`), the distribution by the shape that
-# it has in `tfdpnorm.privacy.selection`.
-SEARCH_DISTRIBUTIONS = {"poisson": float("inf"), "geometric": 1.0, "logarithmic": 0.0}
+# Of the random number of trials of a search (`tfdpnorm.tuning`), by the shape of the distribution
+# in `tfdpnorm.privacy.search.SearchPlan`.
+SEARCH_DISTRIBUTIONS = {"poisson": float("inf"), "geometric": 1.0}
 
 # Kinds of synthetic public rows, see `tfdpnorm.data.synthetic_rows`.
 SYNTHETIC_KINDS = (

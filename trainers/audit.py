@@ -3,7 +3,6 @@
     python -m trainers.audit --model=lenet5 --epsilon=1
     python -m trainers.audit --model=lenet5 --norm=public_batch --statistics=lot --epsilon=1
     python -m trainers.audit --check=sensitivity --models=mlp,lenet5
-    python -m trainers.audit --check=canaries --norm=layer
     python -m trainers.audit --check=gradient_canaries --model=lenet5 --norm=layer --epsilon=4
 
 An attack gives a lower bound on epsilon. One above the claim refutes it; one below proves nothing.
@@ -17,7 +16,7 @@ import sys
 
 from absl import flags, logging
 
-from tfdpnorm.choices import CANARY_KINDS, STATISTICS
+from tfdpnorm.choices import STATISTICS
 from trainers.records.fields import AUDIT_FIELDS, SENSITIVITY_FIELDS
 from trainers.records.store import read_records, write_record
 from trainers.specs import AuditSpec
@@ -25,19 +24,16 @@ from trainers.specs.options import defaults_of
 
 FLAGS = flags.FLAGS
 _MECHANISM_SAMPLES, _BLACK_BOX_SAMPLES = 200_000, 2_000
-# By check: canaries, what share of them is guessed, and updates.
-_CANARIES = {"canaries": (200, 1 / 2, 40), "gradient_canaries": (5_000, 1 / 5, 4)}
 
 
 def define_flags():
     flags.DEFINE_enum(
         "check",
         "epsilon",
-        ("epsilon", "sensitivity", *_CANARIES),
+        ("epsilon", "sensitivity", "gradient_canaries"),
         "epsilon: one update on neighbouring batches; sensitivity: how far one example moves the "
-        "clipped sum, over a grid of paths; canaries: a whole training, in one run; "
-        "gradient_canaries: the same, with canaries that each have one number of the model to "
-        "themselves.",
+        "clipped sum, over a grid of paths; gradient_canaries: a whole training, in one run, with "
+        "canaries that each have one number of the model to themselves.",
     )
     flags.DEFINE_list(
         "models", ["mlp", "lenet5", "resnet9", "bilstm", "transformer"], "Networks of sensitivity."
@@ -70,24 +66,21 @@ def define_flags():
     )
     flags.DEFINE_integer(
         "canaries",
-        None,
-        "Canaries, each in the data with probability 1/2; default: 200, or 5,000 with "
-        "gradient_canaries.",
+        5_000,
+        "Canaries, each in the data with probability 1/2.",
         lower_bound=1,
     )
     flags.DEFINE_integer(
         "guesses",
         None,
-        "Coins guessed, an even number; default: half of the canaries, or a fifth with "
-        "gradient_canaries.",
+        "Coins guessed, an even number; default: a fifth of the canaries.",
         lower_bound=2,
     )
-    flags.DEFINE_enum("canary_kind", "mislabelled", CANARY_KINDS, "Kind of the canaries.")
     flags.DEFINE_integer("num_examples", 200, "Private rows in addition to the canaries.")
     flags.DEFINE_integer(
         "steps",
-        None,
-        "Updates of the training with canaries; default: 40, or 4 with gradient_canaries.",
+        4,
+        "Updates of the training with canaries.",
         lower_bound=1,
     )
     common.define("mixed_precision", "data_dir")
@@ -132,26 +125,16 @@ def _epsilon(folder):
 def _canaries(folder):
     from trainers.audits import report, run
 
-    canaries, share, steps = _CANARIES[FLAGS.check]
-    count = FLAGS.canaries or canaries
-    half = {"expected_batch_size": (FLAGS.num_examples + count) // 2}
-    settings = dict(
-        canaries=count,
-        guesses=FLAGS.guesses or int(count * share / 2) * 2,
+    half = {"expected_batch_size": (FLAGS.num_examples + FLAGS.canaries) // 2}
+    record = run.run_gradient_canaries(
+        AuditSpec(**{**half, **common.parsed(AuditSpec)}),
+        canaries=FLAGS.canaries,
+        guesses=FLAGS.guesses or FLAGS.canaries // 10 * 2,
         num_examples=FLAGS.num_examples,
-        steps=FLAGS.steps or steps,
+        steps=FLAGS.steps,
         confidence=FLAGS.confidence,
         data_dir=FLAGS.data_dir,
     )
-    spec = AuditSpec(**{**half, **common.parsed(AuditSpec)})
-    if FLAGS.check == "canaries":
-        record = run.run_canaries(spec, **settings, kind=FLAGS.canary_kind)
-        found = "{canaries} canaries, {guesses} guesses, {correct} of them correct."
-        print(found.format(**record["details"]))
-        _show(record, folder)
-        print(f"\n{report.audit_table([record])}")
-        return record["violation"] and record["guarantee_holds"]
-    record = run.run_gradient_canaries(spec, **settings)
     _show(record, folder)
     # Table and plot are of all such records in the folder.
     in_folder = read_records(folder, "audit", fields=AUDIT_FIELDS)

@@ -3,7 +3,6 @@
 import os
 import pathlib
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -41,27 +40,6 @@ def test_it_kills_and_ends(tmp_path):
     assert seen[-1] == ["40"]
 
 
-def test_ctrl_c_interrupts_also_where_a_shell_has_it_ignored(tmp_path):
-    def train(alive):
-        alive()
-        if not (tmp_path / "interrupted").exists():
-            try:
-                time.sleep(60)
-            except KeyboardInterrupt:
-                (tmp_path / "interrupted").touch()
-                raise
-
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        result = kill_until_done(
-            train, kills=1, longest_life=1.0, rng=random.Random(0), kinds=("ctrl_c",)
-        )
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert result.by_kind == {"ctrl_c": 1}
-    assert (tmp_path / "interrupted").exists()
-
-
 def test_a_training_that_fails_is_an_error(tmp_path, capfd):
     def train(alive):
         raise ValueError("broken")
@@ -69,29 +47,6 @@ def test_a_training_that_fails_is_an_error(tmp_path, capfd):
     with pytest.raises(RuntimeError, match="after 0 kills"):
         kill_until_done(train, kills=3, longest_life=5.0, rng=random.Random(0))
     assert "broken" in capfd.readouterr().err
-
-
-def test_an_interrupt_that_became_another_error_is_one(tmp_path, capfd):
-    """As in tf.nest.flatten. An error that comes without Ctrl-C is none."""
-
-    def train(alive):
-        alive()
-        try:
-            time.sleep(0 if (tmp_path / "interrupted").exists() else 60)
-        except KeyboardInterrupt:
-            (tmp_path / "interrupted").touch()
-            raise AttributeError("keys") from None
-
-    only = dict(kills=1, longest_life=1.0, rng=random.Random(0), kinds=("ctrl_c",))
-    assert kill_until_done(train, **only).by_kind == {"ctrl_c as another error": 1}
-    assert "AttributeError: keys" in capfd.readouterr().err
-
-    def fails(alive):
-        alive()
-        raise AttributeError("keys")
-
-    with pytest.raises(RuntimeError, match="after 1 kills"):
-        kill_until_done(fails, **only)
 
 
 @pytest.mark.slow

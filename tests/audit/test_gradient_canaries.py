@@ -122,13 +122,15 @@ def test_scores_are_likelihood_ratios():
 
 
 def test_settings_that_cannot_be_scored_are_rejected(rows):
-    with pytest.raises(ValueError, match="SGD"):
-        gc.TableScores(compiled(keras.optimizers.Adam()))
-    with pytest.raises(ValueError, match="guesses"):
-        gc.audit_gradient_canaries(
-            np.zeros(4),
-            np.ones(4, bool),
-            guesses=3,
-            claimed_epsilon=1.0,
-            family=DPSGDFamily(1.0, 1, 1e-5),
-        )
+    for optimizer in (keras.optimizers.Adam(), keras.optimizers.SGD(0.1, momentum=0.9)):
+        with pytest.raises(ValueError, match="SGD"):
+            gc.TableScores(compiled(optimizer))
+    for guesses in (0, 3, 6):
+        with pytest.raises(ValueError, match="guesses"):
+            gc.count_correct(np.zeros(4), np.ones(4, bool), guesses)
+
+
+def test_guesses_are_counted():
+    scores = np.array([5.0, -1.0, 3.0, 0.5, -2.0, 0.1])
+    included = np.array([True, False, False, True, False, True])
+    assert [gc.count_correct(scores, included, guesses) for guesses in (4, 2)] == [3, 2]

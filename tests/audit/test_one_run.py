@@ -7,7 +7,7 @@ from scipy import stats
 from tests.audit.approximate_family import ApproximateFamily
 from tests.each import each
 from tfdpnorm.audit import one_run
-from tfdpnorm.audit.canaries import count_correct
+from tfdpnorm.audit.gradient_canaries import count_correct
 from tfdpnorm.audit.lower_bounds import one_run_epsilon_lower_bound
 from tfdpnorm.audit.trade_offs import DPSGDFamily, Gaussian
 

@@ -6,12 +6,9 @@ import tensorflow as tf
 from tensorflow import keras
 
 from tests.private_of import private_of
-from tfdpnorm.audit.canaries import Canaries, CanaryScores, audit_canaries
 from tfdpnorm.audit.neighbours import Frame, Row
 from tfdpnorm.audit.one_step import audit_one_step, gaussian_epsilon
 from tfdpnorm.audit.sensitivity import ClippedSums
-from tfdpnorm.data import poisson_batches
-from tfdpnorm.noise.gaussian import GaussianNoise
 from tfdpnorm.privacy import PrivacyBudget
 
 PERSONS, ROWS, FEATURES, CLASSES, DELTA = 16, 10, 60, 3, 1e-5
@@ -69,48 +66,3 @@ def test_a_persons_rows_in_an_update(rows):
     moved = np.linalg.norm(np.subtract(*map(ClippedSums(by_row), lots), dtype=np.float64))
     learnt = gaussian_epsilon(moved / 0.5, by_row.plan.noise_multiplier, DELTA)
     assert learnt > 5 * by_row.plan.epsilon_after(1)
-
-
-@pytest.mark.slow
-def test_a_training_with_a_thousandth_of_the_noise_tells_who_takes_part(rows, monkeypatch):
-    """Half of the persons take part, by coins; the attacker knows the rows of all."""
-    rng, (x, y) = np.random.default_rng(2), rows
-    count = FEATURES
-    # Each has a feature of their own, so that their gradients are far apart.
-    persons = np.repeat(30 * np.eye(count, dtype=np.float32)[:, np.newaxis], ROWS, axis=1)
-    labels = np.zeros((count, ROWS), int)
-    canaries = Canaries(persons, labels, rng.integers(2, size=count).astype(bool))
-    data = np.concatenate([x, persons[canaries.included]])
-    targets = np.concatenate([y, labels[canaries.included]])
-    owner = np.repeat(np.arange(len(data)), ROWS)
-    private = compiled(
-        rate=0.1,
-        num_examples=len(data),
-        expected_batch_size=len(data),
-        steps=4,
-        budget=PrivacyBudget(2.0, DELTA),
-        most_per_person=ROWS,
-    )
-    noised = GaussianNoise.noised
-    monkeypatch.setattr(
-        GaussianNoise,
-        "noised",
-        lambda self, sums, stddev, update: noised(self, sums, stddev / 1000, update),
-    )
-    scores = CanaryScores(private, canaries, x, y)
-    batches = poisson_batches(
-        data.reshape(-1, FEATURES),
-        targets.reshape(-1),
-        person=owner,
-        most_per_person=ROWS,
-        expected_batch_size=len(data),
-    )
-    private.fit(batches, verbose=0, callbacks=[scores])
-    audit = audit_canaries(
-        scores.scores,
-        canaries.included,
-        guesses=40,
-        claimed_epsilon=private.ledger.epsilon(),
-        delta=DELTA,
-    )
-    assert audit.violation

@@ -191,6 +191,7 @@ def fold_error(architecture, public):
     In float64: channels of tiny variance multiply the rounding of float32 (see `sum_error`).
     """
     with double_precision():
+        public = public.astype(np.float64)
         model = _converted(built(architecture), architecture, public_rows=public).model
         x = images(architecture, ROWS, seed=2).astype(np.float64)
         expected = np.asarray(model(x, training=False))
@@ -211,7 +212,7 @@ def sum_error(architecture, public):
     statistics = PublicStatistics()
     if has_public(model):
         with record_pass(statistics):
-            model(public, training=False)
+            model(tf.constant(public, tf.float64), training=False)
     cross_entropy = keras.losses.SparseCategoricalCrossentropy(True, reduction="none")
 
     def loss_fn(x, y, sample_weight):

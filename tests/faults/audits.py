@@ -13,8 +13,7 @@ from tensorflow import keras
 from tests.attacks.noise_tests import lot_size_p_value, noise_tests
 from tests.attacks.replay import differences, kept_state, other_lots, pinned_sums
 from tests.faults.planted import FAULTS, NO_FAULT
-from tfdpnorm.audit.canaries import count_correct
-from tfdpnorm.audit.gradient_canaries import log_likelihood_ratio
+from tfdpnorm.audit.gradient_canaries import count_correct, log_likelihood_ratio
 from tfdpnorm.audit.lower_bounds import one_run_p_value
 from tfdpnorm.audit.one_run import best_accuracy, curve_allows
 from tfdpnorm.audit.one_step import audit_one_step

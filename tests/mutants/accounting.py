@@ -27,8 +27,8 @@ MUTANTS = (
     fault(
         "the-smallest-of-disjoint-groups",
         "tfdpnorm/privacy/command_of_ledgers.py",
-        "(max(each) for each in zip(",
-        "(min(each) for each in zip(",
+        'max(trained)),\n            "claimed',
+        'min(trained)),\n            "claimed',
         "The epsilon of the group that spent least is stated for everybody.",
         tests_in(_PHASES, "TestCommand"),
     ),

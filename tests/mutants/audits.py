@@ -44,14 +44,6 @@ MUTANTS = (
         tests_in("tests/audit/test_one_run.py", "test_shared_luck_is_allowed_for"),
     ),
     fault(
-        "coins-that-anybody-knows",
-        "tfdpnorm/audit/canaries.py",
-        "np.random.default_rng(insecure_seed)",
-        "np.random.default_rng(insecure_seed or 0)",
-        "The coins of canaries are known before they are guessed.",
-        tests_in("tests/audit/test_canaries.py", "test_coins_are_secret_unless_a_seed_is_given"),
-    ),
-    fault(
         "gradient-canaries-that-are-silent",
         "tfdpnorm/audit/gradient_canaries.py",
         "np.full(count, _LOUDNESS, np.float32)",

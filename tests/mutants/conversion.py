@@ -26,10 +26,10 @@ MUTANTS = (
     fault(
         "wrapped-normalisation-stays",
         "tfdpnorm/convert/exchanges.py",
-        "if not self._needs_exchange_inside(layer):",
+        "if not inside:",
         "if True:",
         "Batch normalisation inside of layers is left, and named nowhere.",
-        tests_in(_TESTS, "test_attributes_of_layers_and_models"),
+        tests_in(_TESTS, "test_normalisation_inside_of_layers_is_frozen_and_reported"),
     ),
     fault(
         "features-divided-by-zero-stay",

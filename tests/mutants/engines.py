@@ -44,7 +44,7 @@ MUTANTS = (
     ),
     fault(
         "true-classes-are-taken-for-drawn-ones",
-        "tfdpnorm/independence/verification/rules/candidates.py",
+        "tfdpnorm/independence/verification/rules/lookups.py",
         "    return [FREE, rows, FREE]",
         "    return [FREE, FREE, FREE]",
         "What depends on the classes of examples counts as public.",

@@ -129,8 +129,8 @@ MUTANTS = (
     fault(
         "release-without-noise",
         _RELEASE,
-        "    if not stddev:\n        return total\n",
-        "    if stddev:\n        return total\n",
+        "        total = noisy.numpy()\n",
+        "",
         "The sums are released as they are.",
         _noise,
     ),
@@ -177,8 +177,8 @@ MUTANTS = (
     fault(
         "release-with-a-known-seed",
         _RELEASE,
-        '    return ("the noise comes from a seed that is not secret",)',
-        "    return ()",
+        '        reasons = ("the noise comes from a seed that is not secret",)\n',
+        "",
         "A guarantee is stated for noise that anybody can draw again.",
         tests_in(_of_release, "test_a_seed_and_no_noise_have_no_guarantee"),
     ),

@@ -125,8 +125,8 @@ MUTANTS = (
     fault(
         "sampled-persons-with-several-shares",
         "tfdpnorm/privacy/command_of_settings.py",
-        'if rows is None or _unit(flags) == "person":',
-        "if rows is None:",
+        "plan.mechanism(plan.steps), plan.stated_per_person",
+        "plan.mechanism(plan.steps), plan.most_per_person",
         "Where persons are sampled, a second figure is printed that is of no one.",
         tests_in("tests/privacy/test_command.py", "test_epsilon_for_persons"),
     ),

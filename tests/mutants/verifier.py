@@ -330,9 +330,9 @@ MUTANTS = (
     ),
     _rule(
         "entropy-along-the-examples",
-        "losses",
-        "next(iter(found)).axis != 0:",
-        "False:",
+        "images",
+        '    if rows.axis:\n        return node.meeting("works along the axis of the examples, which',
+        '    if False:\n        return node.meeting("works along the axis of the examples, which',
         _BY_HAND,
     ),
     _rule(

@@ -224,7 +224,7 @@ class TestCommand:
             with pytest.raises(SystemExit):
                 main([paths[0], f"--ledger={path}", "--disjoint"])
             assert "not disjoint" in capsys.readouterr().err
-        for flags in (paths[:1], ["--sampling_rate=0.1", "--steps=1", "--delta=1e-5"]):
+        for flags in (paths[:1], ["--num_examples=9", "--steps=1", "--delta=1e-5"]):
             with pytest.raises(SystemExit):
                 noise = [] if flags == paths[:1] else ["--noise_multiplier=1"]
                 main([*flags, *noise, "--disjoint"])

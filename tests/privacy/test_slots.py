@@ -12,7 +12,7 @@ from tests.each import each
 from tfdpnorm.privacy import PrivacyBudget, PrivacyLedger, make_plan
 from tfdpnorm.privacy.accountants import composed_epsilon
 from tfdpnorm.privacy.mechanisms import Mechanism
-from tfdpnorm.privacy.slots import Slots, most_per_batch_for, slots_for, slots_of_plan
+from tfdpnorm.privacy.slots import Slots, most_per_batch_for, slots_for
 
 PLANS = [
     dict(num_examples=1_437, expected_batch_size=64, steps=400, noise_multiplier=1.5),
@@ -123,18 +123,6 @@ def test_slots_suffice_and_are_the_fewest(most, physical, replicas):
         assert (k - replicas) * physical < most  # K is minimal
         assert p <= physical and (p % 8 == 0 or p == physical)
         assert p - 8 < math.ceil(most / k)  # hardly a row is computed for nothing
-
-
-def test_a_plan_knows_all_that_is_needed():
-    plan = make_plan(**PLANS[0], l2_norm_clip=1.0, delta=1e-5)
-    assert slots_of_plan(plan, 64) == Slots(2, 56, plan.most_per_batch)
-
-
-@each("name", ["batches", "rows", "most_per_batch"])
-@each("value, error", [(0, ValueError), (1.5, TypeError), (True, TypeError)])
-def test_slots_are_whole(name, value, error):
-    with pytest.raises(error, match=f"{name} to be an integer"):
-        Slots(**{"batches": 1, "rows": 1, name: value})
 
 
 def test_hostile_numbers():

@@ -13,7 +13,7 @@ from tfdpnorm.privacy import (
     reopen_ledger,
 )
 from tfdpnorm.privacy.entries import Resume, Updates
-from tfdpnorm.privacy.selection import NumberOfRuns
+from tfdpnorm.privacy.search import SearchPlan
 from tfdpnorm.privacy.statement_as_json import statement_json
 from tfdpnorm.tuning import PrivateHyperModel, PrivateRandomSearch
 
@@ -115,7 +115,7 @@ def data():
 @pytest.fixture
 def draw(monkeypatch):
     """Returns a function that makes every search draw so many trials."""
-    return lambda count: monkeypatch.setattr(NumberOfRuns, "draw", lambda self, rng: count)
+    return lambda count: monkeypatch.setattr(SearchPlan, "draw", lambda self, rng: count)
 
 
 @pytest.fixture

@@ -69,10 +69,10 @@ def kill_at(point, folder, die):
         if pathlib.Path(target).name == "winner":
             die()
 
-    def secret_not_deleted(original, path):
-        if path == folder:
+    def secret_not_deleted(original, search):
+        if search.path == folder:
             die()
-        original(path)
+        original(search)
 
     def known_secret(original, path):
         key = original(path)
@@ -91,7 +91,7 @@ def kill_at(point, folder, die):
     elif point == "crowned":
         patch(os, "rename", winner_not_told)
     elif point == "finished":
-        patch(search_folder, "delete_key", secret_not_deleted)
+        patch(search_folder.SearchFolder, "forget_secret", secret_not_deleted)
     return replaced
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from tfdpnorm.privacy.selection import NumberOfRuns
+from tfdpnorm.privacy.search import SearchPlan
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "searches.md"
 
@@ -24,7 +24,7 @@ def test_the_documented_search(digits, tmp_path, monkeypatch, capsys):
     lines = [line for line in code.splitlines() if line.strip()]
     assert len(lines) <= 22
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(NumberOfRuns, "draw", lambda self, rng: 2)  # for a quick test
+    monkeypatch.setattr(SearchPlan, "draw", lambda self, rng: 2)  # for a quick test
     x, y = digits
     names = {"x": x[:1200], "y": y[:1200], "other_x": x[1200:1500], "other_y": y[1200:1500]}
     exec(code, names)

@@ -20,12 +20,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
-from tfdpnorm.audit.canaries import count_correct, plain_rate
 from tfdpnorm.audit.lower_bounds import one_run_epsilon_lower_bound
-from tfdpnorm.audit.one_run import (
-    f_dp_epsilon_lower_bound,
-    independent_epsilon_lower_bound,
-)
+from tfdpnorm.audit.one_run import f_dp_epsilon_lower_bound, independent_epsilon_lower_bound
 
 TABLE = "canary_table"
 # How much larger the gradient with respect to a canary's number is than that with respect to
@@ -76,8 +72,8 @@ def with_canaries(x, y, included):
     """Appends gradient canaries, one for each coin of `included`, bool [m], to n ordinary rows.
 
     Canaries are all-zero inputs of the first class. One whose coin says "absent" has the sample
-    weight 0, as in `tfdpnorm.audit.canaries.Canaries.join`. Returns ((x, ids, loudness), y, sample
-    weights), all of n + m rows.
+    weight 0: it adds nothing to a clipped sum, as if it were absent, while N and the sampling rate
+    are the same for all coins. Returns ((x, ids, loudness), y, sample weights), all of n + m rows.
     """
     count = len(included)
     canaries = (
@@ -91,6 +87,21 @@ def with_canaries(x, y, included):
     )
     labels = np.concatenate([y, np.zeros(count, y.dtype)])
     return rows, labels, np.concatenate([np.ones(len(x)), included]).astype(np.float32)
+
+
+def plain_rate(optimizer):
+    """Returns the rate of an optimizer whose updates are the released sums times a number.
+
+    Raises ValueError for any but plain SGD at a constant rate.
+    """
+    settings = optimizer.get_config()
+    rate = settings.get("learning_rate")
+    if settings["name"].lower() != "sgd" or settings.get("momentum") or not np.isscalar(rate):
+        raise ValueError(
+            "Expected plain SGD at a constant learning rate, whose updates are the released sums "
+            f"times a constant, got {settings}. Compile with tf.keras.optimizers.SGD(rate)."
+        )
+    return float(rate)
 
 
 class TableScores(keras.callbacks.Callback):
@@ -129,6 +140,27 @@ class TableScores(keras.callbacks.Callback):
 
     def _numbers(self):
         return self._table.numpy()[:-1, 0].astype(np.float64)
+
+
+def check_guesses(guesses, canaries):
+    """Raises ValueError unless `guesses` is an even number from 2 to `canaries`."""
+    if guesses % 2 or not 2 <= guesses <= canaries:
+        raise ValueError(
+            f"Expected an even number of guesses from 2 to {canaries}, the number of canaries, got "
+            f"{guesses}."
+        )
+
+
+def count_correct(scores, included, guesses):
+    """Guesses "in" for the highest scores, "out" for the lowest; returns how many are correct.
+
+    Raises ValueError if `guesses` is odd or out of range.
+    """
+    included = np.asarray(included, bool)
+    check_guesses(guesses, len(included))
+    order = np.argsort(scores)
+    lowest, highest = order[: guesses // 2], order[-(guesses // 2) :]
+    return int((~included[lowest]).sum() + included[highest].sum())
 
 
 class GradientCanaryAudit(NamedTuple):

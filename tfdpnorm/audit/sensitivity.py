@@ -144,7 +144,8 @@ def measure_sensitivity(private, x, y, *, ascent_steps=0, seed=0):
     replace, replace_case = found.largest_replacement()
     for frame in others:
         found.vectors.clear()
-        for row in (*farthest, Row("one of them", *_row(frame, frame.place - 1))):
+        beside = tf.nest.map_structure(lambda t, at=frame.place - 1: t[at], (frame.x, frame.y))
+        for row in (*farthest, Row("one of them", *beside)):
             found.add(frame, row)
         replace, replace_case = max((replace, replace_case), found.largest_replacement())
     change, frame, row = found.largest
@@ -272,10 +273,6 @@ def _is_within(row, movable, lowest, highest):
         low <= flat[i].min() and flat[i].max() <= high
         for i, low, high in zip(movable, lowest, highest, strict=True)
     )
-
-
-def _row(frame, index):
-    return [tf.nest.map_structure(lambda leaf: leaf[index], part) for part in (frame.x, frame.y)]
 
 
 def _vector(gradients):

@@ -6,23 +6,22 @@ import pathlib
 import warnings
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import arguments, files
 from tfdpnorm.choices import BATCH_NORMS
 from tfdpnorm.convert.backbone import checked_trainable, counts, freeze
-from tfdpnorm.convert.converters import OF_NEW_LAYER, CannotConvertError, Settings
+from tfdpnorm.convert.converters import OF_NEW_LAYER, Settings
 from tfdpnorm.convert.exchanges import Exchanges
 from tfdpnorm.convert.report import ConversionReport, output_change
 from tfdpnorm.earlier_training import remember_training, steps_in_file
 from tfdpnorm.errors import level_of_caller
 from tfdpnorm.independence import check_no_adapted_layers
 from tfdpnorm.independence.examples import input_specs
-from tfdpnorm.keras_compat.exchange import cloned, copy_state, fresh_copy
+from tfdpnorm.keras_compat.exchange import cloned
 from tfdpnorm.keras_compat.graphs import check_runs_eagerly, traced
-from tfdpnorm.keras_compat.models import check_made_by_configs, is_made_of_layers, sublayers
+from tfdpnorm.keras_compat.models import is_made_of_layers, sublayers
 from tfdpnorm.keras_compat.saving import (
     CLASSES_OF_KERAS_2,
     check_keras_of_file,
@@ -113,7 +112,6 @@ OPTIONS = (
     "custom_objects",
     "normalization_is_public",
 )
-_UNKNOWN_SIZE = 32  # of an axis of unknown size, to build a subclassed model
 
 
 class ConvertedModel(NamedTuple):
@@ -144,8 +142,9 @@ def convert_model(
     Each batch normalisation is replaced by a layer that treats each example by itself. Its gamma,
     beta and moving averages are carried over so that outputs change as little as possible. A layer
     that cannot be replaced as requested, such as one that is called twice, normalises by its moving
-    averages, as with "frozen", and is named in the report. Layers keep their names, and all other
-    layers keep their weights.
+    averages, as with "frozen", and is named in the report. So does batch normalisation inside of
+    other layers, with gamma and beta that are not trained either. Layers keep their names, and all
+    other layers keep their weights.
 
     Privacy:
         Weights and moving averages are assumed to be public: they must not come from private data
@@ -153,7 +152,7 @@ def convert_model(
         models have them, too.
 
     Args:
-        model: A Sequential, functional or subclassed Keras model, built; or the path of one (see
+        model: A Sequential or functional Keras model, built; or the path of one (see
             `tfdpnorm.convert.load_model`). It is not changed.
         batch_norm: "public_batch": `PublicBatchNormalization`, whose moments are the moving
             averages until private training takes those of public rows; the same outputs.
@@ -209,15 +208,23 @@ def convert_model(
     remember_training(original)
     # Before the copy: it would lose vocabularies, and hold a mean as a constant.
     check_no_adapted_layers(original, normalization_is_public=normalization_is_public)
-    check_made_by_configs(original, "converted")
-    if trainable is not None:
-        with keras.utils.custom_object_scope(custom_objects or {}):
-            original = _frozen_copy(original, trainable)
+    if not is_made_of_layers(original):
+        raise ValueError(
+            "Expected a Sequential or functional model, got the subclassed "
+            f"{type(original).__name__} {original.name!r}, whose layers only its own code can "
+            "exchange. Use keras.layers.GroupNormalization there, or freeze its batch "
+            "normalisation: layer.trainable = False."
+        )
     with keras.utils.custom_object_scope(custom_objects or {}):
-        exchanges, converted = _converted(original, settings, scale_norm, public_rows, several=())
+        if trainable is not None:  # of a copy, so that the model is left alone
+            original = cloned(original, lambda layer: None)[0]
+            freeze(original, trainable)
+        exchanges = Exchanges(settings, scale_norm, several=())
+        converted = exchanges.converted(original)
         several = _called_more_than_once(converted)
         if several:
-            exchanges, converted = _converted(original, settings, scale_norm, public_rows, several)
+            exchanges = Exchanges(settings, scale_norm, several)
+            converted = exchanges.converted(original)
     _warn_of_new_layers(exchanges.report)
     return ConvertedModel(converted, _report(original, converted, exchanges, public_rows))
 
@@ -233,83 +240,13 @@ def _warn_of_new_layers(layers):
         )
 
 
-def _frozen_copy(model, trainable):
-    """A copy that is frozen as asked for, so that the model is left alone."""
-    if is_made_of_layers(model):
-        copy = cloned(model, lambda layer: None)[0]
-    else:
-        copy = _fresh(model)
-        _build(copy, model, None)
-        copy_state(model, copy)
-    freeze(copy, trainable)
-    return copy
-
-
-def _converted(model, settings, scale_norm, public_rows, several):
-    exchanges = Exchanges(settings, scale_norm, several)
-    if is_made_of_layers(model):
-        converted = exchanges.clone(model)
-    else:
-        try:
-            converted = exchanges.with_attributes_exchanged(model, _fresh(model), model.name)
-        except CannotConvertError as error:
-            raise ValueError(
-                f"Model {model.name!r} creates its batch normalisation outside of constructors: "
-                f"{error}. Create the layers in __init__."
-            ) from None
-        _build(converted, model, public_rows)
-    exchanges.carry_over()
-    return exchanges, converted
-
-
-def _fresh(model):
-    try:
-        return fresh_copy(model)
-    except Exception as error:
-        raise ValueError(
-            f"The subclassed {type(model).__name__} cannot be copied: its get_config() does not "
-            f"recreate it ({error}). Give it a get_config() that returns what its constructor "
-            "takes."
-        ) from error
-
-
-def _build(copy, model, public_rows):
-    """Calls a subclassed copy once, so that it has weights."""
-    rows = public_rows
-    if rows is None:
-        specs = input_specs(model)
-        if specs is None:
-            raise ValueError(
-                f"The inputs of model {model.name!r} are unknown. Pass "
-                f"public_rows{'' if KERAS_3 else ', or call it on a batch first'}."
-            )
-        rows = tf.nest.map_structure(_zeros, specs)
-    else:
-        rows = tf.nest.map_structure(lambda x: tf.convert_to_tensor(np.asarray(x)[:1]), rows)
-    try:
-        copy(rows)
-    except Exception as error:  # of any layer's own code
-        why = files.reason(error).rstrip(".")
-        raise ValueError(
-            f"The converted copy of model {model.name!r} does not run: {why}. Choose another "
-            'batch_norm: where sequences carry masks, as from Embedding(mask_zero=True), "group" '
-            'does not run, but "layer" does.'
-        ) from error
-
-
-def _zeros(spec):
-    inner = [size or _UNKNOWN_SIZE for size in spec.shape[1:]]
-    return tf.zeros([1, *inner], spec.dtype)
-
-
 def _called_more_than_once(model):
     """Names of public-batch layers that one pass of the model calls more than once, or in a loop.
 
     They could not keep their moments: a layer holds one pair of them.
     """
     layers = [x for x in sublayers(model) if isinstance(x, PublicMomentsLayer)]
-    specs = input_specs(model) if layers else None
-    if specs is None:
+    if not layers:
         return ()
     statistics, graphs = PublicStatistics(), []
 
@@ -319,7 +256,7 @@ def _called_more_than_once(model):
             return model(x, training=True)
 
     try:
-        traced(run, (specs,))
+        traced(run, (input_specs(model),))
     except Exception as error:  # of any layer's own code
         raise ValueError(
             f"Model {model.name!r} does not run in a graph, as training requires "

@@ -190,7 +190,9 @@ def frozen(layer):
     )
 
     def carry():
-        new.set_weights([w.numpy() for w in _weights(layer)])
+        own = [layer.gamma if layer.scale else None, layer.beta if layer.center else None]
+        own += [layer.moving_mean, layer.moving_variance]  # and none of renormalisation
+        new.set_weights([w.numpy() for w in own if w is not None])
 
     constants = "as constants"
     if not (np.any(layer.moving_mean.numpy()) or np.any(layer.moving_variance.numpy() != 1)):
@@ -202,8 +204,8 @@ def _grouped(layer, axis, settings):
     shape = _shape(layer)
     channels = shape[axis]
     groups = settings.groups_of(channels)
-    if len(shape) == 2 and groups == channels:
-        groups = _largest_divisor_below(channels)
+    if len(shape) == 2 and groups == channels:  # one unit each
+        groups = next((n for n in range(groups // 2, 0, -1) if groups % n == 0), groups)
     _check_not_constant(channels, groups, len(shape))
     return _by_example(layer, groups, _group_normalization(layer, axis, groups))
 
@@ -248,7 +250,11 @@ def _by_example(layer, groups, new):
     """
 
     def carry():
-        gamma, beta, mean, variance = (np.asarray(w, np.float64) for w in _four(layer))
+        mean, variance = (
+            np.asarray(w, np.float64) for w in (layer.moving_mean, layer.moving_variance)
+        )
+        gamma = np.asarray(layer.gamma, np.float64) if layer.scale else np.ones_like(mean)
+        beta = np.asarray(layer.beta, np.float64) if layer.center else np.zeros_like(mean)
         by_group = (groups, -1)
         of_group = mean.reshape(by_group).mean(axis=1)
         square = (variance + mean**2).reshape(by_group).mean(axis=1)
@@ -271,10 +277,6 @@ def _check_not_constant(channels, groups, rank):
         )
 
 
-def _largest_divisor_below(number):
-    return next((n for n in range(number // 2, 0, -1) if number % n == 0), number)
-
-
 def _shape(layer):
     """The shape that a built layer takes, with None where it takes any size."""
     rank = layer.input_spec.ndim
@@ -282,19 +284,6 @@ def _shape(layer):
     for axis, size in layer.input_spec.axes.items():
         shape[axis % rank] = size
     return shape
-
-
-def _weights(layer):
-    scale = [layer.gamma] if layer.scale else []
-    center = [layer.beta] if layer.center else []
-    return [*scale, *center, layer.moving_mean, layer.moving_variance]
-
-
-def _four(layer):
-    mean = layer.moving_mean.numpy()
-    gamma = layer.gamma.numpy() if layer.scale else np.ones_like(mean)
-    beta = layer.beta.numpy() if layer.center else np.zeros_like(mean)
-    return gamma, beta, mean, layer.moving_variance.numpy()
 
 
 def _names(layer):

@@ -19,7 +19,6 @@ from tfdpnorm.convert.fold import fold_public_statistics
 from tfdpnorm.convert.tflite import run_tflite, to_tflite
 from tfdpnorm.keras_compat.inputs import input_names, packed_for, rows_by_input
 from tfdpnorm.keras_compat.models import (
-    check_made_by_configs,
     is_made_of_layers,
     sublayers,
     symbolic_inputs,
@@ -98,14 +97,14 @@ def export(
         List of `ExportedFile`.
 
     Raises:
-        ValueError: without rows for each input, or for several outputs; if a file predicts
-            otherwise: beyond `FLOAT_TOLERANCE` in float32, or beyond `INT8_TOLERANCE` in int8; or
-            if a conversion has exchanged layers inside of others, which no file of the whole model
-            can hold.
+        ValueError: without rows for each input, or for several outputs, or if a file predicts
+            otherwise: beyond `FLOAT_TOLERANCE` in float32, or beyond `INT8_TOLERANCE` in int8.
         OSError: if the folder cannot be written to.
     """
-    check_made_by_configs(model, "exported")
-    served = _served_model(model)
+    served = model.servable() if hasattr(model, "servable") else model
+    in_sums = any(isinstance(x, ScaleNorm) for x in sublayers(served))
+    if is_made_of_layers(served) and not in_sums:
+        served = fold_public_statistics(served)
     rows = _rows_for(model, served, public_rows)
     expected = _predicted(served, rows)
     if trained_by is None:
@@ -151,7 +150,9 @@ def _written(served, folder, rows, expected, metadata, int8, echo):
     if metadata is not None:
         write_metadata(path, metadata)
     restored = tf.saved_model.load(os.fspath(path))
-    (outputs,) = _called(restored.signatures["serving_default"], rows).values()
+    tensors = {name: tf.constant(part) for name, part in rows.items()}
+    named, by_place = (tensors, ()) if len(tensors) > 1 else ({}, tensors.values())
+    (outputs,) = restored.signatures["serving_default"](*by_place, **named).values()
     add("saved_model", path, outputs.numpy(), FLOAT_TOLERANCE, "largest")
     path = folder / "model.tflite"
     echo(f"  writing and comparing {path}")
@@ -181,26 +182,18 @@ def _rows_for(model, served, public_rows):
     if len(names) == 1 and not isinstance(public_rows, dict):
         parts = [public_rows]
     else:
-        parts = rows_by_input(served, tf.nest.map_structure(np.asarray, _as_tuple(public_rows)))
+        given = tuple(public_rows) if isinstance(public_rows, list) else public_rows
+        parts = rows_by_input(served, tf.nest.map_structure(np.asarray, given))
     if len(parts) != len(names) or len({len(part) for part in parts}) > 1:
         raise ValueError(
             f"Expected public_rows to be {wanted}, as many rows of each, got {len(parts)} arrays "
             f"of {[len(part) for part in parts]} rows. Pass the same rows of each input."
         )
-    dtypes = [tf.as_dtype(x.dtype).as_numpy_dtype for x in _inputs_of(served)]
+    inputs = symbolic_inputs(served)
+    inputs = served.inputs if inputs is None else tf.nest.flatten(inputs)
+    dtypes = [tf.as_dtype(x.dtype).as_numpy_dtype for x in inputs]
     arrays = map(np.asarray, parts, dtypes)
     return dict(zip(names, arrays, strict=True))
-
-
-def _as_tuple(rows):
-    """A list of arrays as a tuple: `tf.nest` takes the rows of nested lists for inputs."""
-    return tuple(map(np.asarray, rows)) if isinstance(rows, list) else rows
-
-
-def _inputs_of(served):
-    """The symbolic inputs, in the order of `input_names`."""
-    inputs = symbolic_inputs(served)
-    return served.inputs if inputs is None else tf.nest.flatten(inputs)
 
 
 def _predicted(model, rows):
@@ -213,21 +206,6 @@ def _predicted(model, rows):
             "trained_by=private), with m = private.servable()."
         )
     return np.asarray(outputs)
-
-
-def _called(signature, rows):
-    """What a signature of a SavedModel gives for a dict of rows."""
-    tensors = {name: tf.constant(part) for name, part in rows.items()}
-    return signature(**tensors) if len(tensors) > 1 else signature(*tensors.values())
-
-
-def _served_model(model):
-    """Returns what is exported of a model: folded, if it can be folded."""
-    trained = model.servable() if hasattr(model, "servable") else model
-    in_sums = any(isinstance(x, ScaleNorm) for x in sublayers(trained))
-    return (
-        fold_public_statistics(trained) if is_made_of_layers(trained) and not in_sums else trained
-    )
 
 
 def _compared(expected, outputs):

@@ -174,17 +174,14 @@ def image_features(
 
 def model_digest(model):
     """Returns twelve digits that the architecture and the weights of a model decide."""
-    digest = hashlib.sha256(json.dumps(_config(model), sort_keys=True, default=str).encode())
+    try:
+        config = model.get_config()
+    except NotImplementedError:  # A subclassed model without one.
+        config = [type(model).__qualname__, [list(w.shape) for w in model.weights]]
+    digest = hashlib.sha256(json.dumps(config, sort_keys=True, default=str).encode())
     for weight in model.get_weights():
         digest.update(np.ascontiguousarray(weight))
     return digest.hexdigest()[:12]
-
-
-def _config(model):
-    try:
-        return model.get_config()
-    except NotImplementedError:  # A subclassed model without one.
-        return [type(model).__qualname__, [list(w.shape) for w in model.weights]]
 
 
 def _forward(model, rows):
@@ -200,9 +197,10 @@ def _forward(model, rows):
     try:
         expected = one_by_one(rows)
     except (ValueError, tf.errors.OpError) as error:
+        why = str(error).rsplit("Error: ", 1)[-1]  # without TensorFlow's call stack
         raise ValueError(
             f"Model {model.name!r} does not accept rows of shape {list(rows.shape[1:])}. Its "
-            f"layers report: {_in_a_line(error)}"
+            f"layers report: {' '.join(why.split())[:200]}"
         ) from error
     together = _rows_together(run, rows.shape[1:])
     if together is not None:
@@ -253,11 +251,6 @@ def _rows_together(run, shape):
         return run(padded).numpy()[: len(given)]
 
     return together
-
-
-def _in_a_line(error):
-    """A layer's error about its input, without the call stack that TensorFlow adds."""
-    return " ".join(str(error).rsplit("Error: ", 1)[-1].split())[:200]
 
 
 def _load(path, rows=None):

@@ -6,7 +6,7 @@ import numpy as np
 from tensorflow import keras
 
 from tfdpnorm.keras_compat.exchange import cloned, models_within
-from tfdpnorm.keras_compat.models import check_made_by_configs, is_made_of_layers, sublayers
+from tfdpnorm.keras_compat.models import is_made_of_layers, sublayers
 from tfdpnorm.layers import (
     FrozenBatchNormalization,
     PublicBatchNormalization,
@@ -35,8 +35,8 @@ def fold_public_statistics(model: keras.Model) -> keras.Model:
         A new model with its own copy of the weights.
 
     Raises:
-        ValueError: for another statistics mode, a subclassed model, layers that hold no moments
-            yet, or layers inside of which a conversion has exchanged others.
+        ValueError: for another statistics mode, a subclassed model, or layers that hold no moments
+            yet.
 
     Example::
 
@@ -55,7 +55,6 @@ def fold_public_statistics(model: keras.Model) -> keras.Model:
 
 
 def _check(model):
-    check_made_by_configs(model, "folded")
     for part in models_within(model):
         if not is_made_of_layers(part):
             raise ValueError(

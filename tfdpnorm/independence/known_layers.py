@@ -50,7 +50,7 @@ def check_known_layers(
         ValueError: for batch normalisation that is not frozen, stateful recurrent layers, layers
             that `adapt()` fitted to data, losses on activities, and metrics inside of the model.
     """
-    for _, message in known_faults(model, will_be_proved=will_be_proved, conversion=conversion):
+    for message in known_faults(model, will_be_proved=will_be_proved, conversion=conversion):
         raise PrivacyError(message)
 
 
@@ -78,12 +78,12 @@ def check_no_added_losses(model: keras.Model) -> None:
     Raises:
         ValueError: naming the layers that called `add_loss`.
     """
-    for _, message in _added_losses(model):
+    for message in _added(model, has_added_losses, _ADDED_LOSSES):
         raise PrivacyError(message)
 
 
 def known_faults(model, *, will_be_proved=False, conversion=None):
-    """Yields (name of a layer, message) for all that `check_known_layers` rejects."""
+    """Yields a message for all that `check_known_layers` rejects; its arguments."""
     normalizing = [
         x
         for x in sublayers(model)
@@ -94,28 +94,25 @@ def known_faults(model, *, will_be_proved=False, conversion=None):
     harmless = always_in_inference(model, normalizing) if will_be_proved else []
     for layer in sublayers(model):
         if any(x is layer for x in normalizing) and not any(x is layer for x in harmless):
-            message = (
+            yield (
                 f"Layer {layer.name!r} is a {type(layer).__name__}: it mixes the examples of a "
                 f"batch. {_exchange_of(layer, conversion)} Other ways: "
                 "docs/which_normalisation.md#a-model-with-batch-normalisation."
             )
-            yield layer.name, message
         if getattr(layer, "stateful", False) and isinstance(layer, keras.layers.RNN):
-            message = (
+            yield (
                 f"Layer {layer.name!r} is stateful: it carries its state from one batch to the "
                 "next. Use stateful=False."
             )
-            yield layer.name, message
         if getattr(layer, "activity_regularizer", None) is not None:
-            message = (
+            yield (
                 f"Layer {layer.name!r} has an activity regularizer: its loss is computed over the "
                 "whole batch and cannot be clipped per example. Use a weight regularizer, or add "
                 "the term to the loss of each example."
             )
-            yield layer.name, message
-    yield from ((layer.name, message) for layer, message in _adapted(model))
-    yield from _added_losses(model)
-    yield from _added_metrics(model)
+    yield from (message for _, message in _adapted(model))
+    yield from _added(model, has_added_losses, _ADDED_LOSSES)
+    yield from _added(model, has_added_metrics, _ADDED_METRICS)
 
 
 def _exchange_of(layer, conversion):
@@ -134,28 +131,23 @@ def _exchange_of(layer, conversion):
     return 'Pass convert="public_batch" (or "group") to make_private.'
 
 
-def _added_losses(model):
-    """Yields (names of layers, message) if a call of `model` added a loss."""
-    added = [layer.name for layer in (model, *sublayers(model)) if has_added_losses(layer)]
-    if added:
-        message = (
-            f"The call of {added} uses add_loss(): such a loss is computed over the whole batch "
-            "and cannot be clipped per example. Make the term of each example an output of the "
-            "model, [rows, 1], with a loss that returns it, or a part of the loss."
-        )
-        yield ", ".join(added), message
+_ADDED_LOSSES = (
+    "The call of {} uses add_loss(): such a loss is computed over the whole batch and cannot be "
+    "clipped per example. Make the term of each example an output of the model, [rows, 1], with a "
+    "loss that returns it, or a part of the loss."
+)
+_ADDED_METRICS = (
+    "The call of {} uses add_metric(): its sums over examples would be weights of the model, and "
+    "be saved with it without noise. Return the measured tensor as an output of the model, and "
+    "pass the metric to compile()."
+)
 
 
-def _added_metrics(model):
-    """Yields (names of layers, message) if a call of `model` added a metric."""
-    added = [layer.name for layer in (model, *sublayers(model)) if has_added_metrics(layer)]
-    if added:
-        message = (
-            f"The call of {added} uses add_metric(): its sums over examples would be weights of "
-            "the model, and be saved with it without noise. Return the measured tensor as an "
-            "output of the model, and pass the metric to compile()."
-        )
-        yield ", ".join(added), message
+def _added(model, has_added, message):
+    """Yields the message with the names of layers, if the last call of any of them added one."""
+    names = [layer.name for layer in (model, *sublayers(model)) if has_added(layer)]
+    if names:
+        yield message.format(names)
 
 
 def _adapted(model):

@@ -10,8 +10,7 @@ what is assigned, so that a tensor in place of a weight would take the weight ou
 `layer.weights`. `exchanged` writes to the attributes of the instance directly. Nor is there a
 public way to run a layer with other weights: `tf.keras` 2.15 has no stateless call. Private parts:
 the lists `_trainable_weights` and `_non_trainable_weights` of a layer, and the names of attributes
-that begin with `_self_` and `_inbound`, which hold what Keras tracks, not what the layer's own code
-calls. Of Keras 3: the `_tracker` of a layer, which knows what the lists of layers hold.
+that begin with `_self_`, which hold what Keras tracks, not what the layer's own code calls.
 """
 
 import contextlib
@@ -22,8 +21,6 @@ from tensorflow import keras
 
 from tfdpnorm.keras_compat.devices_and_precision import is_cast_by_keras, made_under
 from tfdpnorm.keras_compat.models import (
-    check_made_by_configs,
-    direct_sublayers,
     is_made_of_layers,
     modules_inside,
     sublayers,
@@ -134,59 +131,6 @@ def _with_draws(value, draws, draw, seen):
     return type(value)(*replaced) if hasattr(value, "_fields") else tuple(replaced)
 
 
-# --- layers in attributes, for good ---
-
-_OF_KERAS = ("_self_", "_inbound", "_outbound", "_obj_")
-_OF_KERAS_3 = ("_layers", "_tracker", "_functional") if KERAS_3 else ()
-
-
-def exchange_in_attributes(layer, exchange):
-    """Replaces layers that a layer, or a subclassed model, holds in its attributes.
-
-    `exchange` gives for a layer the one in its place, None to leave it. Setting an attribute makes
-    Keras track the new layer and forget the old one.
-    """
-
-    def tracked(old):
-        new = exchange(old)
-        if KERAS_3 and new is not None:
-            _track_in_place(layer._tracker, old, new)
-        return new
-
-    for name, value in list(vars(layer).items()):
-        if name.startswith(_OF_KERAS) or name in _OF_KERAS_3:
-            continue
-        other = _exchanged(value, tracked)
-        if other is not value:
-            setattr(layer, name, other)
-
-
-def _track_in_place(tracker, old, new):
-    """Has Keras 3, which forgets no layer by itself, track a layer at the place of another."""
-    if tracker.is_in_store("layers", new):
-        tracker.untrack(old)
-    elif tracker.is_in_store("layers", old):
-        tracker.replace_tracked_value("layers", old, new)
-
-
-def _exchanged(value, exchange):
-    if isinstance(value, keras.layers.Layer):
-        other = exchange(value)
-        return value if other is None else other
-    if isinstance(value, dict):
-        made = {key: _exchanged(item, exchange) for key, item in value.items()}
-        return made if any(made[key] is not value[key] for key in made) else value
-    if isinstance(value, (list, tuple)):
-        items = list(value)
-        made = [_exchanged(item, exchange) for item in items]
-        if all(one is other for one, other in zip(made, items, strict=True)):
-            return value
-        if hasattr(value, "_replace"):  # a named tuple, which Keras hands out wrapped
-            return value._replace(**dict(zip(value._fields, made, strict=True)))
-        return made if isinstance(value, list) else tuple(made)
-    return value
-
-
 # --- a copy of a model with layers exchanged ---
 
 
@@ -253,7 +197,6 @@ def models_within(model):
 
 def fresh_copy(layer):
     """Returns a new layer of the same configuration, which has to make all that the layer holds."""
-    check_made_by_configs(layer, "copied")
     config = layer.get_config()
     try:
         copy = layer.__class__.from_config(_without_builds(config) if KERAS_3 else config)
@@ -275,31 +218,6 @@ def _without_builds(config):
     if not isinstance(config, dict):
         return config
     return {k: _without_builds(part) for k, part in config.items() if k != "build_config"}
-
-
-def paired_sublayers(layer, copy, *, leave=lambda layer: False):
-    """Pairs the layers inside a layer with those inside a copy that is not built.
-
-    Returns two lists of pairs: of the layers inside, at any depth; and of those, or of `layer`
-    itself, that do not hold layers of the same types, as where `build` makes them. What is inside
-    these is not in the first list, nor what is inside layers for which `leave` is true.
-    """
-    pairs, unlike, known = [], [], set()
-
-    def enter(old, new):
-        own, others = direct_sublayers(old), direct_sublayers(new)
-        if [type(x) for x in own] != [type(x) for x in others]:
-            unlike.append((old, new))
-            return
-        for pair in zip(own, others, strict=True):
-            if id(pair[0]) not in known:
-                known.add(id(pair[0]))
-                pairs.append(pair)
-                if not leave(pair[0]):
-                    enter(*pair)
-
-    enter(layer, copy)
-    return pairs, unlike
 
 
 def copy_state(layer, copy):

@@ -18,7 +18,6 @@ built on, and no calls.
 """
 
 import collections.abc
-import weakref
 
 import tensorflow as tf
 from tensorflow import keras
@@ -156,28 +155,16 @@ def _in_order(model):
     found, seen = [], {id(model)}
 
     def visit(layer):
-        for inner in _held_layers(layer):
-            if id(inner) not in seen:
+        is_graph = isinstance(layer, keras.Sequential)
+        hidden = getattr(layer, "_functional", None) if is_graph else None
+        for inner in layer._layers:
+            if inner is not hidden and id(inner) not in seen:
                 seen.add(id(inner))
                 found.append(inner)
                 visit(inner)
 
     visit(model)
     return found
-
-
-def _held_layers(layer):
-    hidden = getattr(layer, "_functional", None) if isinstance(layer, keras.Sequential) else None
-    return [inner for inner in layer._layers if inner is not hidden]
-
-
-def direct_sublayers(layer):
-    """Returns the layers that `layer` holds itself, also in lists and dicts; no input layers."""
-    if KERAS_3:
-        found = _held_layers(layer)
-    else:
-        found = layer._flatten_layers(recursive=False, include_self=False)
-    return [x for x in found if not isinstance(x, keras.layers.InputLayer)]
 
 
 _MODULES = (tf.Module, keras.layers.Layer, keras.metrics.Metric, keras.optimizers.Optimizer)
@@ -261,41 +248,6 @@ def layer_numbers(model, variables):
 def computes_in_half(model):
     """Whether any layer inside `model` computes in float16."""
     return any(layer.compute_dtype == "float16" for layer in sublayers(model))
-
-
-# --- layers unlike their configurations ---
-#
-# A file of a whole model holds configurations, from which Keras makes the layers again, and weights
-# for these. An exchange in the attributes of a layer changes no `get_config`, so that no file of
-# the layer can be loaded.
-
-_UNLIKE_CONFIG = weakref.WeakSet()
-HOW_TO_KEEP = (
-    "Save its weights with save_weights(path). To use them, build and convert the model again in "
-    "code, and call load_weights(path)"
-)
-
-
-def note_unlike_config(layer):
-    """Notes that a layer holds others than its configuration makes, with other weights."""
-    _UNLIKE_CONFIG.add(layer)
-
-
-def layers_unlike_configs(model):
-    """Returns the layers of a model, perhaps itself, that were noted."""
-    return [x for x in (model, *sublayers(model)) if x in _UNLIKE_CONFIG]
-
-
-def check_made_by_configs(model, done):
-    """Rejects a model or layer that Keras cannot make again from its configuration.
-
-    `done` is what was to be done with it: "saved", for one.
-    """
-    for layer in layers_unlike_configs(model):
-        raise ValueError(
-            f"The model cannot be {done}: get_config() does not recreate {type(layer).__name__} "
-            f"{layer.name!r}, in which a conversion has replaced layers. {HOW_TO_KEEP}."
-        )
 
 
 # --- nodes of a graph of layers ---

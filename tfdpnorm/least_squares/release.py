@@ -234,7 +234,10 @@ def private_least_squares(
     clip, intercept = _lengths(l2_norm_clip, scaling, coding)
     if declaration is not None:
         arguments.instance("declaration", declaration, Declaration)
-    reasons = _reasons(insecure_seed)
+    reasons = ()
+    if insecure_seed is not None:
+        arguments.integer("insecure_seed", insecure_seed, at_least=0, wrong_type=ValueError)
+        reasons = ("the noise comes from a seed that is not secret",)
     noise = GaussianNoise(insecure_seed, noise_generator)
     count, weights = _checked_weights(len(features), person, most_per_person)
     plan = make_plan(
@@ -265,10 +268,19 @@ def private_least_squares(
         ledger.record(declaration)
     ledger.record(Updates(1))  # Spent from here on, whatever becomes of the noise.
     stddev = plan.noise_multiplier * SENSITIVITY * (1 + products.rounding(count))
-    gram, cross = products.matrices(_noised(total, stddev, noise))
+    if stddev:
+        with tf.device("/cpu:0"):
+            (noisy,) = noise.noised([tf.constant(total)], stddev, noise.next_number())
+        total = noisy.numpy()
+    gram, cross = products.matrices(total)
     gram_noise = products.gram_noise(stddev)
     kernel = solved(gram, cross, gram_noise, count) / clip
-    model = _head(kernel[:-1] * unit, kernel[-1] * intercept, scaling)
+    dense = keras.layers.Dense(coding.outputs, name="least_squares")
+    scalings = [] if scaling is None else [scaling]
+    model = keras.Sequential([keras.Input((width,), name="features"), *scalings, dense])
+    dense.set_weights(
+        [(kernel[:-1] * unit).astype(np.float32), (kernel[-1] * intercept).astype(np.float32)]
+    )
     head = LeastSquaresHead(model, ledger, gram, cross, gram_noise)
     head._provenance.note()
     return head
@@ -361,13 +373,6 @@ def _checked_weights(count, person, most_per_person):
     return row_weights(count, person, most_per_person)
 
 
-def _reasons(insecure_seed):
-    if insecure_seed is None:
-        return ()
-    arguments.integer("insecure_seed", insecure_seed, at_least=0, wrong_type=ValueError)
-    return ("the noise comes from a seed that is not secret",)
-
-
 def _opened(ledger_file, plan, products, noise):
     """The `PrivacyLedger`, in a file or in memory, with the caveats of the release."""
     settings = {
@@ -392,21 +397,3 @@ def _opened(ledger_file, plan, products, noise):
     ):
         ledger.record(known)
     return ledger
-
-
-def _noised(total, stddev, noise):
-    """A sum plus noise, on the grid; float64 [n]."""
-    if not stddev:
-        return total
-    with tf.device("/cpu:0"):
-        (released,) = noise.noised([tf.constant(total)], stddev, noise.next_number())
-    return released.numpy()
-
-
-def _head(kernel, bias, scaling):
-    """The Keras model of one dense layer, kernel [d, outputs], after the scaling, or None."""
-    dense = keras.layers.Dense(len(bias), name="least_squares")
-    scalings = [] if scaling is None else [scaling]
-    model = keras.Sequential([keras.Input((len(kernel),), name="features"), *scalings, dense])
-    dense.set_weights([kernel.astype(np.float32), bias.astype(np.float32)])
-    return model

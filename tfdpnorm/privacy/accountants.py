@@ -149,6 +149,11 @@ def composed_epsilon(parts, delta, accountant):
 class Accountant:
     """How epsilon is bounded.
 
+    Each has the methods `epsilon_of(event, delta)`, of a `DpEvent`; `epsilon(parts, delta)`, of
+    Gaussian mechanisms with noise, at least one, see `composed_epsilon`; and
+    `deltas_by_overflows(mechanism, epsilon)`, a list of the deltas at `epsilon` of a `Mechanism`
+    with 0, 1, 2 ... overflows besides.
+
     Attributes:
         in_words: Its name in statements.
         knows_searches: Whether it knows what the choice of the best of several runs costs.
@@ -161,18 +166,6 @@ class Accountant:
     knows_searches = False
     noise_by_rdp: float | None = None
     or_else = ""
-
-    def epsilon_of(self, event, delta):
-        """The epsilon of a `DpEvent`, a float."""
-        raise NotImplementedError
-
-    def epsilon(self, parts, delta):
-        """The epsilon of Gaussian mechanisms with noise, at least one; see `composed_epsilon`."""
-        raise NotImplementedError
-
-    def deltas_by_overflows(self, mechanism, epsilon):
-        """The delta at `epsilon` of a `Mechanism` with 0, 1, 2 ... overflows besides, a list."""
-        raise NotImplementedError
 
     def check(self, delta, updates):
         """Raises ValueError for a delta that it cannot compute with."""

@@ -26,7 +26,7 @@ CANNOT_SHOW = (
     "A ledger cannot show whether later lines are missing: compare this number of lines and the "
     "SHA-256 with the statement that the run itself gave."
 )
-FALSE_POSITIVE_RATES = (0.01, 0.001)
+FALSE_POSITIVE_RATES = {"0.01": 0.01, "0.001": 0.001}
 _LARGEST = 700.0  # exp of more overflows
 _VERIFIED = ("verified_from_graph", "computed_per_example", "one_release")
 _PHILOX = (
@@ -275,20 +275,11 @@ class Figures:
 
     @functools.cached_property
     def true_positive_rates(self):
-        """The highest true-positive rate of an attack by its false-positive rate, a dict."""
+        """The highest true-positive rate of an attack by its false-positive rate, as text."""
         return {
-            rate: profiles.true_positive_rate(self._profile, rate) for rate in FALSE_POSITIVE_RATES
+            name: profiles.true_positive_rate(self._profile, rate)
+            for name, rate in FALSE_POSITIVE_RATES.items()
         }
-
-    @property
-    def best_at_1_percent(self):
-        """The highest true-positive rate at that false-positive rate."""
-        return self.true_positive_rates[0.01]
-
-    @property
-    def best_at_1_permille(self):
-        """The highest true-positive rate at that false-positive rate."""
-        return self.true_positive_rates[0.001]
 
     @property
     def mu_is_close(self):
@@ -297,16 +288,13 @@ class Figures:
         What bounds a search is far from a Gaussian mechanism: its mu would look like another
         guarantee.
         """
-        return self.rate_by_mu(0.01) <= 2 * self.best_at_1_percent
+        by_mu = special.ndtr(special.ndtri(FALSE_POSITIVE_RATES["0.01"]) + self.mu)
+        return bool(by_mu <= 2 * self.true_positive_rates["0.01"])
 
     @functools.cached_property
     def mu(self):
         """See `profiles.gaussian_mu`."""
         return profiles.gaussian_mu(self._profile)
-
-    def rate_by_mu(self, false_positive_rate):
-        """The true-positive rate that mu alone would allow."""
-        return float(special.ndtr(special.ndtri(false_positive_rate) + self.mu))
 
     @functools.cached_property
     def _profile(self):

@@ -27,6 +27,7 @@ from tfdpnorm.errors import PrivacyError
 
 NO_CHECKSUM = "0" * 32  # What the first line takes for the checksum of the line before.
 
+_OF_A_RUN = "Pass the file of a run, the ledger.jsonl in its run_dir"
 _LINE = re.compile(rb'(\{"line":[0-9]+,[^\n]*),"sum":"([0-9a-f]{32})"\}')
 
 
@@ -128,7 +129,7 @@ class Journal:
         try:
             descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND)
         except OSError as error:
-            raise _cannot_open(error, self.path) from error
+            raise _cannot("open", error, _OF_A_RUN, self.path) from error
         try:
             _lock(descriptor, self.path)
             with open(descriptor, "rb", closefd=False) as file:
@@ -170,12 +171,11 @@ class Journal:
         self._close = weakref.finalize(self, os.close, descriptor)
 
     def _failure(self, error):
-        return OSError(
-            error.errno,
-            f"Cannot write to the ledger: {error.strerror or error}. Nothing was recorded, and no "
-            "update can be made until writing works. Repair the folder, or the file",
-            self.path,
+        remedy = (
+            "Nothing was recorded, and no update can be made until writing works. Repair the "
+            "folder, or the file"
         )
+        return _cannot("write to", error, remedy, self.path)
 
 
 def create_journal(path, header):
@@ -205,12 +205,7 @@ def create_journal(path, header):
         raise
     except OSError as error:
         journal.close()
-        raise OSError(
-            error.errno,
-            f"Cannot create the ledger: {error.strerror or error}. Name a file in a writable "
-            "folder",
-            journal.path,
-        ) from error
+        raise _cannot("create", error, "Name a file in a writable folder", path) from error
     journal._took(line)
     return journal
 
@@ -229,7 +224,7 @@ def read_journal(path):
         with open(journal.path, "rb") as file:
             data = file.read()
     except OSError as error:
-        raise _cannot_open(error, journal.path) from error
+        raise _cannot("open", error, _OF_A_RUN, journal.path) from error
     *lines, rest = data.split(b"\n")
     if not lines:
         raise corrupt(path, 1, "no whole header" if data else "an empty file")
@@ -319,10 +314,6 @@ def _in_use(path, number):
     )
 
 
-def _cannot_open(error, path):
-    return OSError(
-        error.errno,
-        f"Cannot open the ledger: {error.strerror or error}. Pass the file of a run; "
-        "create_ledger starts one",
-        path,
-    )
+def _cannot(verb, error, remedy, path):
+    problem = f"Cannot {verb} the ledger: {error.strerror or error}"
+    return OSError(error.errno, f"{problem}. {remedy}", os.fspath(path))

@@ -251,7 +251,16 @@ def create_ledger(
         OSError: if it cannot be written.
     """
     ledger = PrivacyLedger(plan, settings)
-    ledger.file = journal.create_journal(path, _header(ledger))
+    header = {
+        "kind": "header",
+        "format": _FORMAT,
+        "version": _VERSION,
+        "run": ledger.run_id,
+        "plan": _plan_fields(ledger.plan),
+        "settings": ledger.settings,
+        "software": ledger.software,
+    }
+    ledger.file = journal.create_journal(path, header)
     return ledger
 
 
@@ -307,8 +316,15 @@ def read_ledger(path: str | os.PathLike) -> PrivacyLedger:
     file, (header, *lines) = journal.read_journal(path)
     ledger = _ledger_of_header(path, header)
     ledger.file = file
-    for number, fields in enumerate(lines, 2):
-        ledger._state = _after_line(path, number, fields, ledger._state)
+    for number, fields in enumerate(lines, 2):  # whose checksums are right
+        try:
+            after = apply(ledger._state, entries.from_json(fields))
+        except (ValueError, TypeError, LookupError, OverflowError) as error:
+            found = f"an entry that contradicts those before it ({error})"
+            raise journal.corrupt(path, number, found) from error
+        if after is ledger._state:
+            raise journal.corrupt(path, number, "an entry that changes nothing")
+        ledger._state = after
     return ledger
 
 
@@ -325,30 +341,6 @@ def differences_from(ledger, plan, settings=None):
             if before != after:
                 differences.append(f"{name} is {before} there and {after} here")
     return differences
-
-
-def _after_line(path, number, fields, state):
-    """The state after line `number`, whose checksum is right."""
-    try:
-        after = apply(state, entries.from_json(fields))
-    except (ValueError, TypeError, LookupError, OverflowError) as error:
-        found = f"an entry that contradicts those before it ({error})"
-        raise journal.corrupt(path, number, found) from error
-    if after is state:
-        raise journal.corrupt(path, number, "an entry that changes nothing")
-    return after
-
-
-def _header(ledger):
-    return {
-        "kind": "header",
-        "format": _FORMAT,
-        "version": _VERSION,
-        "run": ledger.run_id,
-        "plan": _plan_fields(ledger.plan),
-        "settings": ledger.settings,
-        "software": ledger.software,
-    }
 
 
 def _ledger_of_header(path, header):

@@ -2,9 +2,10 @@
 
 A trial is one private training with settings of its own, and a score. Two kinds of search have an
 epsilon. One draws a random number of trials in secret, with settings that are drawn independently
-of all scores, and releases the best of them and nothing else (`tfdpnorm.privacy.selection`). The
-other has a fixed number of trials, may choose the settings by the scores so far, and releases
-whatever it likes: all its trials are composed.
+of all scores, and releases the best of them and nothing else: that costs two to three times what a
+trial does (Liu and Talwar 2019, Papernot and Steinke 2022). The other has a fixed number of trials,
+may choose the settings by the scores so far, and releases whatever it likes: all its trials are
+composed.
 """
 
 import functools
@@ -14,22 +15,50 @@ from dataclasses import dataclass
 import numpy as np
 
 from tfdpnorm import arguments
-from tfdpnorm.privacy.accountants import composed_rdp, of_rdp, rdp_to_epsilon
+from tfdpnorm.checked import Checked, field
+from tfdpnorm.privacy.accountants import (
+    RDP_ORDERS,
+    composed_rdp,
+    of_rdp,
+    rdp_to_deltas,
+    rdp_to_epsilon,
+)
 from tfdpnorm.privacy.mechanisms import overflows
 from tfdpnorm.privacy.profiles import of_group, plus
-from tfdpnorm.privacy.selection import NumberOfRuns, selection_rdp
 from tfdpnorm.privacy.slots import SHARE_OF_DELTA, most_per_batch_for
+
+_IN_WORDS = {math.inf: "Poisson", 1.0: "geometric"}
+
+
+def _shape(name, value):
+    if value is not None and arguments.real(name, value) not in _IN_WORDS:
+        raise arguments.refusal(name, "to be infinity, 1 or None", value)
+    return value if value is None else float(value)
+
+
+def _trials(name, trials):
+    if not trials:
+        raise ValueError("There is no kind of trial. Name at least one.")
+    return tuple(
+        (
+            arguments.sampling_rate("sampling rate of a trial", rate),
+            arguments.nonnegative("noise multiplier of a trial", noise),
+            arguments.updates("updates of a trial", updates, at_least=1),
+        )
+        for rate, noise, updates in trials
+    )
 
 
 @dataclass(frozen=True)
-class SearchPlan:
+class SearchPlan(Checked):
     """How the trials of a search are counted.
 
     Attributes:
         expected_trials: E[K] >= 1 of the random number K of trials; where all of them are composed,
             the number of trials, a whole one.
-        shape: Of the distribution of K, as in `NumberOfRuns`: infinity for Poisson's, 1 for the
-            geometric one. None: all trials are composed.
+        shape: Of the distribution of K (Papernot and Steinke 2022, Definition 1): infinity for
+            Poisson's, which may draw no trial; 1 for the geometric one. None: all trials are
+            composed.
         trials: What a trial may be, at the dearest: a tuple of (sampling rate, noise multiplier,
             updates). More than one where settings that change the cost are searched, such as the
             batch. A trial costs the largest of their Renyi divergences, order by order, whichever
@@ -43,47 +72,39 @@ class SearchPlan:
     """
 
     expected_trials: float
-    shape: float | None
-    trials: tuple
-    score_noise_multiplier: float | None = None
+    shape: float | None = field(_shape)
+    trials: tuple = field(_trials)
+    score_noise_multiplier: float | None = field(arguments.positive, None)
 
     def __post_init__(self):
-        if self.shape is None:
-            values = {
-                "expected_trials": arguments.whole("trials", self.expected_trials, at_least=1)
-            }
+        super().__post_init__()
+        if self.is_composed:
+            expected = arguments.whole("trials", self.expected_trials, at_least=1)
         else:
-            runs = NumberOfRuns(self.expected_trials, self.shape)
-            values = {"expected_trials": runs.mean, "shape": runs.shape}
-        values["trials"] = tuple(map(_checked_trial, self.trials))
-        if not values["trials"]:
-            raise ValueError("There is no kind of trial. Name at least one.")
-        if self.score_noise_multiplier is not None:
-            values["score_noise_multiplier"] = arguments.positive(
-                "score_noise_multiplier", self.score_noise_multiplier
-            )
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+            expected = arguments.positive("expected_trials", self.expected_trials)
+        if expected < 1:
+            raise arguments.refusal("expected_trials", "to be at least 1", expected)
+        self._set("expected_trials", expected)
 
     @property
     def is_composed(self):
         """Whether all trials are composed."""
         return self.shape is None
 
-    @property
-    def number_of_trials(self):
-        """The `NumberOfRuns` that K is drawn from; None where it is fixed."""
-        return None if self.is_composed else NumberOfRuns(self.expected_trials, self.shape)
+    def draw(self, rng):
+        """Draws K, an int, by a `numpy.random.Generator`, whose state reveals it."""
+        if self.is_composed:
+            return self.expected_trials
+        if self.shape == 1:
+            return int(rng.geometric(1 / self.expected_trials))
+        return int(rng.poisson(self.expected_trials))
 
     @property
     def in_words(self):
         """How many trials there are, in words."""
         if self.is_composed:
             return f"{self.expected_trials} trials"
-        kind = {math.inf: "Poisson", 1.0: "geometric", 0.0: "logarithmic"}.get(
-            self.shape, f"truncated negative binomial with shape {self.shape:g}"
-        )
-        return f"{self.expected_trials:g} expected trials, {kind} distribution"
+        return f"{self.expected_trials:g} expected trials, {_IN_WORDS[self.shape]} distribution"
 
     def entry(self):
         """Returns the fields as plain values by name, as a line of a ledger has them: a dict."""
@@ -190,15 +211,6 @@ class SearchPlan:
         return self._epsilon(self.expected_trials * _largest(self.trials), delta)
 
 
-def _checked_trial(trial):
-    rate, noise, updates = trial
-    return (
-        arguments.sampling_rate("sampling rate of a trial", rate),
-        arguments.nonnegative("noise multiplier of a trial", noise),
-        arguments.updates("updates of a trial", updates, at_least=1),
-    )
-
-
 def _largest(mechanisms):
     return np.max([composed_rdp((mechanism,)) for mechanism in mechanisms], axis=0)
 
@@ -213,4 +225,24 @@ def _rdp(plan, mechanisms, spent):
         return plan.expected_trials * of_a_trial
     if not np.isfinite(of_a_trial).any():
         return of_a_trial
-    return selection_rdp(of_a_trial, plan.number_of_trials)
+    return selection_rdp(of_a_trial, plan.expected_trials, plan.shape)
+
+
+def selection_rdp(trial_rdp, mean, shape):
+    """The Renyi divergence bound of releasing the best of K trials, and nothing of the others.
+
+    `trial_rdp` [len(RDP_ORDERS)] has the bounds of one trial, its score included; `mean` and
+    `shape` are of K, see `SearchPlan`.
+
+    Reference:
+        Papernot and Steinke (2022), Theorem 2 (with gamma = 1 / `mean`) and Theorem 6 (Poisson).
+    """
+    orders = np.array(RDP_ORDERS)
+    if shape == 1:
+        extra = 2 * ((1 - 1 / orders) * trial_rdp + math.log(mean) / orders).min()
+    else:
+        at = [math.log1p(1 / (order - 1)) for order in RDP_ORDERS]
+        extra = mean * rdp_to_deltas(trial_rdp, at)
+    found = trial_rdp + extra + math.log(mean) / (orders - 1)
+    # A Renyi divergence never falls with its order.
+    return np.minimum.accumulate(found[::-1])[::-1]

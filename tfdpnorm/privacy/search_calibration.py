@@ -4,7 +4,6 @@ import dataclasses
 import math
 
 from tfdpnorm import arguments
-from tfdpnorm.privacy.accountants import composed_epsilon
 from tfdpnorm.privacy.budget import PrivacyBudget
 from tfdpnorm.privacy.calibration import (
     calibrate_noise_multiplier,
@@ -15,7 +14,6 @@ from tfdpnorm.privacy.rounding import ceil_text
 from tfdpnorm.privacy.search import SearchPlan
 
 _ACCOUNTANT = "Renyi DP"  # The only one that knows what a choice costs.
-_OF_RUNS = "pld"  # That of trainings by default, which needs less noise.
 _ROUNDS = 5  # Each brings several batch sizes nearer to the target that they reach together.
 
 
@@ -92,15 +90,14 @@ def _guess(budget, rate, updates):
 
 
 def describe_search(plan, budget):
-    """Says what a search will cost, and what the same budget would give otherwise: several lines.
+    """Says what a search will cost, and what the same budget would give without it: several lines.
 
     Args:
         plan: `SearchPlan`.
         budget: Its `PrivacyBudget`.
     """
     delta = budget.delta
-    noises = ", ".join(f"{noise:.4g}" for _, noise, _ in plan.trials)
-    alone = _noises(budget, [(rate, updates) for rate, _, updates in plan.trials])
+    alone = [calibrate_noise_multiplier(budget, rate, n, "pld") for rate, _, n in plan.trials]
     scored = "public validation examples, at no cost"
     if plan.score_noise_multiplier is not None:
         scored = (
@@ -111,35 +108,15 @@ def describe_search(plan, budget):
     lines = [
         f"Search: {plan.in_words}, delta = {delta:g}.",
         f"  epsilon of the search {ceil_text(plan.epsilon(delta))}, of one trial alone "
-        f"{ceil_text(plan.trial_epsilon(delta))}, by Renyi DP; noise multiplier {noises}",
+        f"{ceil_text(plan.trial_epsilon(delta))}, by Renyi DP; noise multiplier "
+        f"{', '.join(f'{noise:.4g}' for _, noise, _ in plan.trials)}",
         f"  scored on {scored}",
+        "  for the same budget, no search, or one on public data, by the accountant PLD: noise "
+        f"multiplier {', '.join(f'{noise:.4g}' for noise in alone)}",
     ]
     if plan.shape == math.inf:
         chance = math.exp(-plan.expected_trials)
         lines.append(
             f"  with probability {chance:.2g} no trial is drawn, and the budget is spent anyhow"
         )
-    lines += [
-        "  Instead, for the same budget, by the accountant PLD:",
-        f"  - no search, or one on public data: noise multiplier {alone}",
-    ]
-    if plan.is_composed:
-        return "\n".join(lines)
-    trials = math.ceil(plan.expected_trials)
-    together = _noises(budget, [(rate, trials * updates) for rate, _, updates in plan.trials])
-    cost = max(
-        composed_epsilon([(rate, noise, trials * updates)], delta, _OF_RUNS)
-        for rate, noise, updates in plan.trials
-    )
-    cheaper = ", less than the search costs" if cost < plan.epsilon(delta) else ""
-    lines.append(
-        f"  - {trials} runs, all of which may be released: noise multiplier {together}. With the "
-        f"noise of this search, they would cost epsilon {ceil_text(cost)} by PLD{cheaper}"
-    )
     return "\n".join(lines)
-
-
-def _noises(budget, runs):
-    """The noise multipliers of runs, pairs of a sampling rate and updates, as text."""
-    found = [calibrate_noise_multiplier(budget, *run, accountant=_OF_RUNS) for run in runs]
-    return ", ".join(f"{noise:.4g}" for noise in found)

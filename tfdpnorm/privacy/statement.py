@@ -150,7 +150,7 @@ _FORMATS = {
     "given": lambda text: text or "not given",
     "accountant": lambda name: accountant_of(name).in_words,
     "amounts": lambda of: ", ".join(f"{ceil_text(most)} for {why}" for why, most in of.items()),
-    "rates": lambda of: ", ".join(f"{ceil_text(best, 3)} at {rate:g}" for rate, best in of.items()),
+    "rates": lambda of: ", ".join(f"{ceil_text(best, 3)} at {rate}" for rate, best in of.items()),
     "phases": lambda phases: "; ".join(f"run {each.run} ({each.in_words})" for each in phases),
     **{
         noun: lambda count, noun=noun: number(count, noun)

@@ -85,7 +85,7 @@ def _figures(figures):
         "delta": figures.delta,
         "added_to_delta": figures.added,
         "whole_plan_epsilon": json_number(figures.whole_plan_epsilon),
-        "true_positive_rates": {f"{r:g}": x for r, x in figures.true_positive_rates.items()},
+        "true_positive_rates": figures.true_positive_rates,
         "gaussian_mu": json_number(figures.mu),
     }
 
@@ -141,7 +141,11 @@ def _deployment(facts, details):
         "dp_variant": {
             "variant_name": "Approximate DP",
             "data_domain": f"Sets of {unit.protected}, of the shapes that the model takes.",
-            "unprotected_quantities": _unprotected(plan, unit),
+            "unprotected_quantities": f"The number of {unit.many} N = {plan.num_examples}, the "
+            f"sampling rate q = {plan.sampling_rate:.6g}, the expected batch size "
+            f"{plan.expected_batch_size}, the number of updates T = {plan.steps}, the architecture "
+            "of the model, the shapes of inputs and targets (such as image size), the number and "
+            "the names of classes, and all settings.",
         },
         "privacy_loss": {
             "privacy_unit": unit.one.capitalize(),
@@ -172,15 +176,6 @@ def _deployment(facts, details):
             "registry_authors": [curator],
         },
     }
-
-
-def _unprotected(plan, unit):
-    return (
-        f"The number of {unit.many} N = {plan.num_examples}, the sampling rate q = "
-        f"{plan.sampling_rate:.6g}, the expected batch size {plan.expected_batch_size}, the "
-        f"number of updates T = {plan.steps}, the architecture of the model, the shapes of inputs "
-        "and targets (such as image size), the number and the names of classes, and all settings."
-    )
 
 
 def _tuning(facts, details):

@@ -97,8 +97,8 @@ SUMMARY = (
   it, and one who is more certain at first can become more so: the odds change by a factor of at
   most {figures.odds:up3}. Results that allow more have a probability of at most
   {figures.delta:one_in}. An attack with false positives for 1 % of the {unit.many} outside the data
-  identifies at most {figures.best_at_1_percent:percent} of those inside; with 0.1 %, at most
-  {figures.best_at_1_permille:percent}.
+  identifies at most {figures.true_positive_rates[0.01]:percent} of those inside; with 0.1 %, at
+  most {figures.true_positive_rates[0.001]:percent}.
   [figures.mu_is_close] For experts: attacks with 0.1 % to 99.9 % of false positives do no better
   than against Gaussian differential privacy with mu = {figures.mu:up3}.
 [holds] 3. Who is protected: any one of {plan.num_examples} {unit.protected}
@@ -112,8 +112,8 @@ SUMMARY = (
   [covers_owners][person][person.is_finite]; and any person who owns {rows_per_person:at_most} of
   them, with epsilon = {person.epsilon:up} (rounded up) at the same delta: a certainty of 50 %
   becomes at most {person.certainty:percent} (with the exception of line 2), an attack with 1 %
-  false positives identifies at most {person.best_at_1_percent:percent} of such persons, and mu =
-  {person.mu:up3}.
+  false positives identifies at most {person.true_positive_rates[0.01]:percent} of such persons,
+  and mu = {person.mu:up3}.
   [caveat acted_on_validation] Who is in the validation examples, which guided a choice, is not
   protected.
 [holds][is_of_all_trials] 4. What may be published: nothing of this, neither this statement nor the

@@ -10,8 +10,8 @@ z = 2 and 0.97 at z = 3: larger batches bring hardly more than those at which z 
 large batches are here, as far as the time allows; what is left to choose is the number of updates.
 """
 
-import dataclasses
 import math
+from typing import NamedTuple
 
 from scipy import special
 
@@ -32,14 +32,8 @@ _GIVEN = "as given"
 _LOTS = "larger batches hardly reduce the noise compared with the signal"
 
 
-@dataclasses.dataclass(frozen=True)
-class SuggestedPlan:
-    """A plan by rule.
-
-    Attributes:
-        plan: `PrivacyPlan`.
-        reasons: Dict from the names of its settings to a sentence of reason each.
-    """
+class SuggestedPlan(NamedTuple):
+    """A `PrivacyPlan` by rule, and by the name of a setting the reason for it, a sentence."""
 
     plan: PrivacyPlan
     reasons: dict
@@ -85,15 +79,14 @@ def suggest_plan(
             f"Expected two of epochs, steps and expected_batch_size, got {epochs!r}, {steps!r} and "
             f"{expected_batch_size!r}. Leave one out: epochs = steps * expected_batch_size / N."
         )
-    lot, steps, reasons = length_of(
-        num_examples,
-        gaussian_mu(budget.epsilon, budget.delta),
-        None if epochs is None else arguments.positive("epochs", epochs),
-        None if steps is None else arguments.updates("steps", steps, at_least=1),
-        None
-        if expected_batch_size is None
-        else arguments.positive("expected_batch_size", expected_batch_size),
-    )
+    if epochs is not None:
+        epochs = arguments.positive("epochs", epochs)
+    if steps is not None:
+        steps = arguments.updates("steps", steps, at_least=1)
+    if expected_batch_size is not None:
+        arguments.positive("expected_batch_size", expected_batch_size)
+    mu = gaussian_mu(budget.epsilon, budget.delta)
+    lot, steps, reasons = length_of(num_examples, mu, epochs, steps, expected_batch_size)
     plan = make_plan(
         num_examples=num_examples,
         expected_batch_size=lot,

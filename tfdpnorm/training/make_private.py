@@ -24,10 +24,8 @@ from tfdpnorm.keras_compat.devices_and_precision import (
 )
 from tfdpnorm.keras_compat.graphs import check_runs_eagerly
 from tfdpnorm.keras_compat.models import (
-    HOW_TO_KEEP,
     complete_build,
     computes_in_half,
-    layers_unlike_configs,
     sublayers,
 )
 from tfdpnorm.keras_compat.variables import KERAS_VERSION, raw, trainable_variables
@@ -228,7 +226,6 @@ def make_private(
     if parts.engine.said is not None:
         warnings.warn(parts.engine.said, stacklevel=2)
     warn_of_initial_weights(ledger, is_new=not ledger.updates)
-    _warn_of_exchanged_layers(model)
     return private
 
 
@@ -478,14 +475,4 @@ def _warn_of_tensor_float_32():
             "clipping uses. For speed, use the policy mixed_float16 or mixed_bfloat16.",
             PrivacyWarning,
             stacklevel=4,
-        )
-
-
-def _warn_of_exchanged_layers(model):
-    unlike = layers_unlike_configs(model)
-    if unlike:
-        warnings.warn(
-            f"private.save() will raise an error for this model: {unlike[0].name!r} holds "
-            f"replaced layers, which its get_config() does not describe. {HOW_TO_KEEP}.",
-            stacklevel=3,
         )

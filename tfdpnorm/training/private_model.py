@@ -10,7 +10,6 @@ from tensorflow import keras
 
 from tfdpnorm.data import Lot
 from tfdpnorm.independence import rows_apart
-from tfdpnorm.keras_compat.models import check_made_by_configs
 from tfdpnorm.keras_compat.saving import (
     UnsavedModel,
     compiled_state_at_zero,
@@ -34,7 +33,6 @@ from tfdpnorm.training.checks.callbacks import (
     check_callbacks,
     check_rate_is_settable,
     named_by_evaluations,
-    saves_whole_models,
     validations_first,
 )
 from tfdpnorm.training.checks.data import NO_TARGETS, one_physical_batch
@@ -428,14 +426,9 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
             overwrite: Whether an existing file is replaced without a question.
             **kwargs: As in `keras.Model.save`.
 
-        Raises:
-            ValueError: if a conversion has exchanged layers inside of others, which no file of the
-                whole model can hold.
-
         Warns:
             UserWarning: if Keras cannot make the model again from its configuration.
         """
-        check_made_by_configs(self.model, "saved")
         self.check_weights()  # Also where no metadata are written.
         served = self.servable()
         warn_unless_made_again(served)
@@ -629,8 +622,6 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         """Returns the callbacks of `fit`, checked, and compares its data with earlier ones."""
         callbacks = validations_first(callbacks)
         self.replicas.workers.check_fit(batches, callbacks)
-        if any(saves_whole_models(callback) for callback in callbacks):
-            check_made_by_configs(self.model, "saved by a ModelCheckpoint")
         check_rate_is_settable(callbacks, self.optimizer)
         validations = [c for c in callbacks if isinstance(c, PrivateValidation)]
         looked_at = [arguments.get(name) for name in ("validation_data", "validation_steps")]

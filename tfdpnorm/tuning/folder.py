@@ -53,11 +53,6 @@ def new_key(folder):
     return key
 
 
-def delete_key(folder):
-    """Deletes the key of a folder, if there is one."""
-    (folder / SECRET_KEY).unlink(missing_ok=True)
-
-
 # --- digests of the data on which a search trains and scores ---
 
 
@@ -126,6 +121,9 @@ def inputs_of(x):
 
 
 RUN, WINNER, NOTICE = "run", "winner", "NOT_FOR_RELEASE.txt"
+# In the settings of the ledger. Other rows are another search: those that scored one trial may
+# train another.
+ROWS = "digest of the training and validation rows, their labels and their order"
 
 _NOTICE = (
     "This folder holds the trials of a search that is accounted as releasing the best of them\n"
@@ -141,11 +139,6 @@ class SearchFolder:
     0600, decides the number of trials and their settings: they are the same after a crash, and a
     folder without it is rejected, since another number would be another search. No one may know it:
     a search whose number of trials is known has no such epsilon.
-
-    The ledger has a digest of the rows of the search, under the secret, and other rows are
-    rejected: with another split, one trial would be trained on what has scored another. If the
-    ledger lies in another place than before, the search and its trials say that there may be copies
-    (see `RunFolder`).
 
     Args:
         path: Folder, made if absent.
@@ -179,17 +172,20 @@ class SearchFolder:
                 "or name another folder; the epsilons of several searches on the same data add up."
             )
         if not exists:
-            self._check_no_trials()
+            if any(self.path.glob(f"trial_*/{RUN}")) or self.winner.exists():
+                raise PrivacyError(
+                    f"{LEDGER} is missing next to the trials in {self.path}: the budget spent is "
+                    "unknown. Restore it, or name another folder."
+                )
             self._key = new_key(self.path)
-        settings = {**self._settings, "secret": hashlib.sha256(self._key).hexdigest()}
-        if exists:
-            settings |= _kept_settings(read_ledger(self.path / LEDGER), "rows")
-            self.ledger = reopen_ledger(self.path / LEDGER, self._plan, settings)
-        else:
-            settings["rows"] = self._digest_of(rows)
-            self.ledger = create_ledger(self.path / LEDGER, self._plan, settings)
+        digests = {
+            "secret": hashlib.sha256(self._key).hexdigest(),
+            ROWS: rows_digest(rows, self._derived("rows")),
+        }
+        open_ledger = reopen_ledger if exists else create_ledger
+        settings = {**self._settings, **digests}
+        self.ledger = open_ledger(self.path / LEDGER, self._plan, settings)
         try:
-            self._check_rows(self.ledger, rows)
             self.ledger.record(Search(self._search))
             if not self._search.is_composed:
                 files.write_whole(self.path / NOTICE, _NOTICE)
@@ -200,7 +196,8 @@ class SearchFolder:
     def check_settings(self):
         """Raises ValueError, with the differences, if the folder holds another search than this."""
         ledger = read_ledger(self.path / LEDGER)
-        kept = _kept_settings(ledger, "secret", "rows")  # of the process that opened it
+        # Of the process that opened it.
+        kept = {name: ledger.settings[name] for name in ("secret", ROWS)}
         found = differences_from(ledger, self._plan, {**self._settings, **kept})
         search = ledger.state.search
         if not found and search not in (None, self._search):
@@ -231,14 +228,12 @@ class SearchFolder:
 
     def forget_secret(self):
         """Deletes the secret of a search that has ended."""
-        delete_key(self.path)
+        (self.path / SECRET_KEY).unlink(missing_ok=True)
 
     def number_of_trials(self):
         """K, drawn from the secret: the same whenever it is asked for."""
-        runs = self._search.number_of_trials
-        if runs is None:
-            return self._search.expected_trials
-        return runs.draw(np.random.default_rng(list(self._derived("number of trials"))))
+        rng = np.random.default_rng(list(self._derived("number of trials")))
+        return self._search.draw(rng)
 
     def seed_of(self, *names):
         """A whole number that follows from the secret and `names`, for a trial's settings."""
@@ -277,32 +272,5 @@ class SearchFolder:
         os.rename(run, self.winner)
         files.flush(self.path)
 
-    def _check_rows(self, ledger, rows):
-        """Rejects rows that are not those that the search began with."""
-        known = ledger.settings.get("rows")
-        if known not in (None, self._digest_of(rows)):  # None: begun by an earlier version
-            raise PrivacyError(
-                f"The rows are not those with which the search in {self.path} began: its training "
-                "or validation rows, their labels or their order differ, so that rows that scored "
-                "one trial may train another. Pass the same rows, with a seed where they are split "
-                "or shuffled, or name another folder; the epsilons of several searches on the same "
-                "data add up."
-            )
-
-    def _check_no_trials(self):
-        if any(self.path.glob(f"trial_*/{RUN}")) or self.winner.exists():
-            raise PrivacyError(
-                f"{LEDGER} is missing next to the trials in {self.path}: the budget spent is "
-                "unknown. Restore it, or name another folder."
-            )
-
     def _derived(self, *names):
         return hashlib.blake2b(repr(names).encode(), key=self._key, digest_size=32).digest()
-
-    def _digest_of(self, rows):
-        return rows_digest(rows, self._derived("rows"))
-
-
-def _kept_settings(ledger, *names):
-    """Those of the settings of a ledger that it has: ledgers of earlier versions have no rows."""
-    return {name: ledger.settings[name] for name in names if name in ledger.settings}

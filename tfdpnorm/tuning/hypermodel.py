@@ -37,11 +37,6 @@ _OF_THE_SEARCH = (
 )
 _LOT = ("num_examples", "expected_batch_size", "steps")
 _OF_PLAN = (*_LOT, "l2_norm_clip", "most_per_person", "unit", "statistics_budget_share")
-_OF_FIT = ("class_weight", "epochs", "person", "sample_weight", "steps_per_epoch")
-_ELSEWHERE = {
-    "batch_size": "The settings hold expected_batch_size.",
-    "validation_is_public": "Pass it to the tuner instead: {tuner}(..., validation_is_public=...).",
-}
 _WRITERS = (
     keras.callbacks.CSVLogger,
     keras.callbacks.ModelCheckpoint,
@@ -50,15 +45,6 @@ _WRITERS = (
     PrivacyTensorBoard,
     Progress,  # Its lines would tell how many trials there are.
 )
-
-
-def rows_stated(settings):
-    """Of how many rows a person has an epsilon of their own, by settings of `make_plan`; 1 of none.
-
-    See `PrivacyPlan.stated_per_person`.
-    """
-    most = settings.get("most_per_person") or 1
-    return most if settings.get("unit") == "row" else 1
 
 
 class SearchTrial(NamedTuple):
@@ -80,11 +66,18 @@ class SearchTrial(NamedTuple):
         rate = settings["expected_batch_size"] / settings["num_examples"]
         return self.search.noise_for(rate, settings["steps"])
 
-    def most_per_batch(self, settings):
-        """The most examples in the batches of these settings, see `PrivacyPlan`."""
+    def plan(self, settings):
+        """The `PrivacyPlan` of settings, arguments of `make_plan` and `make_private`."""
         count, steps = settings["num_examples"], settings["steps"]
         rate = settings["expected_batch_size"] / count
-        return self.search.most_per_batch(self.delta, count, rate, steps, rows_stated(settings))
+        stated = settings.get("most_per_person") if settings.get("unit") == "row" else None
+        limit = self.search.most_per_batch(self.delta, count, rate, steps, stated or 1)
+        return make_plan(
+            noise_multiplier=self.noise_multiplier(settings),
+            delta=self.delta,
+            most_per_batch=limit,
+            **{name: value for name, value in settings.items() if name in _OF_PLAN},
+        )
 
     def declare(self, ledger):
         """Tells the ledger of the trial's run of the search."""
@@ -131,15 +124,9 @@ class PrivateHyperModel(keras_tuner.HyperModel):
         """Returns the compiled `PrivateModel` of a `SearchTrial`, whose ledger knows the search."""
         model = self.build(hp)
         settings = checked_settings(self.settings(hp))
-        plan = make_plan(
-            noise_multiplier=trial.noise_multiplier(settings),
-            delta=trial.delta,
-            most_per_batch=trial.most_per_batch(settings),
-            **{name: value for name, value in settings.items() if name in _OF_PLAN},
-        )
         private = make_private(
             model,
-            plan,
+            trial.plan(settings),
             run_dir=None if trial.run_dir is None else RunDir(trial.run_dir, resume=True),
             **{name: value for name, value in settings.items() if name not in _OF_PLAN},
         )
@@ -235,39 +222,20 @@ def check_trial_callbacks(callbacks, *, is_composed):
     With `is_composed` all trials may be released.
     """
     for callback in callbacks:
-        monitor = getattr(callback, "monitor", None)
+        name, monitor = type(callback).__name__, getattr(callback, "monitor", None)
+        why = None
         if isinstance(monitor, str) and monitor.startswith("val_"):
-            raise PrivacyError(
-                f"{type(callback).__name__} with monitor={monitor!r} is not supported in a search: "
-                "its validation data score each trial once, at its end. Leave it out; a schedule "
-                'of learning rates, or callbacks that monitor "epsilon", may be used.'
+            name += f" with monitor={monitor!r}"
+            why = "its validation data score each trial once, at its end"
+        elif isinstance(callback, PrivateValidation):
+            why = "its answers would add to the cost of a trial"
+        elif isinstance(callback, _WRITERS) and not is_composed:
+            why = (
+                "it would write losses or weights of trials that are not selected outside of the "
+                "folder of the search, and these must not be released"
             )
-        if isinstance(callback, PrivateValidation):
-            raise PrivacyError(
-                "PrivateValidation is not supported in a search: its answers would add to the cost "
-                "of a trial. Pass validation_data to search(), which scores each trial once, at "
-                "its end."
-            )
-        if isinstance(callback, _WRITERS) and not is_composed:
-            raise PrivacyError(
-                f"{type(callback).__name__} is not supported in a search: it would write losses or "
-                "weights of trials that are not selected outside of the folder of the search, and "
-                "these must not be released. Leave it out."
-            )
-
-
-def check_fit_arguments(given, tuner):
-    """Rejects arguments of `fit` that a search would not use, or on which each trial would fail.
-
-    `given` are the further arguments of `search`, `tuner` is the name of the tuner's class.
-    """
-    unknown = [name for name in given if name not in _OF_FIT]
-    if unknown:
-        remedies = [_ELSEWHERE.get(name, f"Leave {name} out.") for name in unknown]
-        raise ValueError(
-            f"Expected further arguments of search() to be of {', '.join(_OF_FIT)}, got "
-            f"{', '.join(unknown)}. {' '.join(remedies).format(tuner=tuner)} Nothing was charged."
-        )
+        if why is not None:
+            raise PrivacyError(f"{name} is not supported in a search: {why}. Leave it out.")
 
 
 def _compiled_with(model):

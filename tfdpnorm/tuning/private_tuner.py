@@ -15,7 +15,7 @@ from tensorflow import keras
 from tfdpnorm import files
 from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.keras_compat.training import keep_whole, run_again_what_began
-from tfdpnorm.privacy import PrivacyLedger, make_plan
+from tfdpnorm.privacy import PrivacyLedger
 from tfdpnorm.privacy.added_delta import check_plan
 from tfdpnorm.privacy.entries import Finish, Search, Trial
 from tfdpnorm.privacy.plan import unit_of
@@ -28,14 +28,13 @@ from tfdpnorm.tuning.hypermodel import (
     ModelAndSettings,
     PrivateHyperModel,
     SearchTrial,
-    check_fit_arguments,
     check_trial_callbacks,
     checked_settings,
-    rows_stated,
 )
 from tfdpnorm.tuning.trials import SCORE, random_values, score_of
 
 _SAMPLED_SETTINGS = 100
+_OF_FIT = ("class_weight", "epochs", "person", "sample_weight", "steps_per_epoch")
 
 
 class PrivateTuner(keras_tuner.Tuner):
@@ -91,10 +90,21 @@ class PrivateTuner(keras_tuner.Tuner):
         super().__init__(oracle, hypermodel, directory=directory, project_name=project_name)
         # What is searched is fixed before data are looked at; what turns up later has its default.
         oracle.tune_new_entries = False
-        self._plan = self._dearest(given)
-        self._check_budget()
+        rate, _, updates = self.search_plan.trials[0]
+        batch = {"expected_batch_size": rate * given["num_examples"], "steps": updates}
+        first = SearchTrial(self.search_plan, self.budget.delta, None, [])
+        self._plan = first.plan({**given, **batch})  # for the ledger of the search
+        ledger = PrivacyLedger(
+            dataclasses.replace(self._plan, epsilon_target=self.budget.epsilon),
+            {"noise_grid": "stddev / 32"},
+        )
+        ledger.record(Search(self.search_plan))
+        check_plan(ledger)  # a budget that no trial could keep
         self._folder = SearchFolder(self.project_dir, self.search_plan, self._plan, self._fixed())
-        self._check_lots(oracle.get_space())
+        sampled = oracle.get_space()
+        for number in range(_SAMPLED_SETTINGS):
+            sampled.values = random_values(sampled.space, lambda name, n=number: f"{n} {name}")
+            self._check_settings(sampled)
         self._score = self._callbacks = None
         self._say = print
 
@@ -134,7 +144,13 @@ class PrivateTuner(keras_tuner.Tuner):
                 questions of its own or writes trials down.
             BlockingIOError: if another process runs this search.
         """
-        check_fit_arguments(fit_arguments, type(self).__name__)
+        unknown = [name for name in fit_arguments if name not in _OF_FIT]
+        if unknown:
+            raise ValueError(
+                f"Expected further arguments of search() to be of {', '.join(_OF_FIT)}, got "
+                f"{', '.join(unknown)}. The settings hold expected_batch_size, and the tuner takes "
+                "validation_is_public. Nothing was charged."
+            )
         self._callbacks = validations_first(callbacks)
         check_trial_callbacks(self._callbacks, is_composed=self.search_plan.is_composed)
         self._say = print if verbose else lambda text: None
@@ -199,7 +215,7 @@ class PrivateTuner(keras_tuner.Tuner):
             raise
 
     def _trained_and_scored(self, trial, x, y, **fit_arguments):
-        self._check_unit(self.hypermodel.settings(trial.hyperparameters))
+        self._check_settings(trial.hyperparameters)
         self._check_public_rows(trial.hyperparameters)
         of_search = self._trial(trial)
         private = self.hypermodel.train(trial.hyperparameters, of_search, x, y, **fit_arguments)
@@ -259,48 +275,16 @@ class PrivateTuner(keras_tuner.Tuner):
             if public is not None and not public.is_synthetic:
                 check_validation_rows(self._score, (), public.rows)
 
-    def _check_lots(self, hp):
-        """Rejects batches that were not planned for, in a sample of the settings."""
-        for number in range(_SAMPLED_SETTINGS):
-            hp.values = random_values(hp.space, lambda name, n=number: f"{n} {name}")
-            given = checked_settings(self.hypermodel.settings(hp))
-            rate = given["expected_batch_size"] / given["num_examples"]
-            self.search_plan.noise_for(rate, given["steps"])
-            self._check_unit(given)
-
-    def _check_budget(self):
-        """Rejects a budget that no trial of the search could keep."""
-        plan = dataclasses.replace(self._plan, epsilon_target=self.budget.epsilon)
-        ledger = PrivacyLedger(plan, {"noise_grid": "stddev / 32"})
-        ledger.record(Search(self.search_plan))
-        check_plan(ledger)
-
-    def _check_unit(self, given):
-        """Rejects settings that protect rows in a search that protects persons, and vice versa."""
-        unit = _unit_of(given)
+    def _check_settings(self, hp):
+        """Rejects batches that were not planned for, and another protected unit."""
+        given = checked_settings(self.hypermodel.settings(hp))
+        rate, unit = given["expected_batch_size"] / given["num_examples"], _unit_of(given)
+        self.search_plan.noise_for(rate, given["steps"])
         if unit != self._plan.unit:
             raise PrivacyError(
                 f"Expected settings that protect a {self._plan.unit}, as the default settings do, "
                 f"got a {unit}. Give the same unit in all settings."
             )
-
-    def _dearest(self, given):
-        """The `PrivacyPlan` of a trial, for the ledger of the search."""
-        rate, noise, updates = self.search_plan.trials[0]
-        count, delta = given["num_examples"], self.budget.delta
-        return make_plan(
-            num_examples=count,
-            expected_batch_size=rate * count,
-            steps=updates,
-            l2_norm_clip=given["l2_norm_clip"],
-            noise_multiplier=noise,
-            delta=delta,
-            most_per_batch=self.search_plan.most_per_batch(
-                delta, count, rate, updates, rows_stated(given)
-            ),
-            most_per_person=given.get("most_per_person"),
-            unit=given.get("unit"),
-        )
 
 
 def _unit_of(settings):

@@ -63,8 +63,8 @@ class PrivateRandomSearch(PrivateTuner):
             the budget, a dict, or a function from hyperparameters to one.
         lots: All pairs (expected batch size, updates) that the settings may give, if these are
             searched. A trial costs the search the most that any of them does.
-        distribution: Of the number of trials: "poisson", which is seldom far from its mean;
-            "geometric", for many trials the cheaper; or "logarithmic", cheap, but mostly one trial.
+        distribution: Of the number of trials: "poisson", which is seldom far from its mean, or
+            "geometric", for many trials the cheaper.
         validation_is_public: Whether the validation data are public: then scores are exact
             and free.
         max_consecutive_failed_trials: After so many failures one after the other the search raises.

@@ -5,15 +5,10 @@ import time
 import numpy as np
 from tensorflow import keras
 
-from tfdpnorm.audit.canaries import (
-    CanaryScores,
-    audit_canaries,
-    check_guesses,
-    make_canaries,
-)
 from tfdpnorm.audit.gradient_canaries import (
     TableScores,
     audit_gradient_canaries,
+    check_guesses,
     public_rows,
     with_canaries,
     with_canary_table,
@@ -101,58 +96,6 @@ def run_one_step(spec, *, samples, confidence=0.95, black_box=False, ascent_step
     )
 
 
-def run_canaries(
-    spec,
-    *,
-    canaries,
-    guesses,
-    num_examples,
-    steps,
-    kind="mislabelled",
-    confidence=0.95,
-    data_dir=None,
-):
-    """Trains once with canaries among the examples, and audits what that gave away.
-
-    The number of guesses is even; `num_examples` are private examples that are no canaries. Returns
-    the record, with `AUDIT_FIELDS`.
-    """
-    check_guesses(guesses, canaries)  # before minutes of training
-    started = time.perf_counter()
-    data = load_audit_data(spec, num_examples + canaries, data_dir)
-    x, y = data.train_x[:num_examples], data.train_y[:num_examples]
-    others = data.train_x[num_examples:], data.train_y[num_examples:]
-    planted = make_canaries(*others, data.num_classes, kind=kind)
-    private = build_audited(spec, data, steps=steps, learning_rate=_CANARIES_RATE)
-    scores = CanaryScores(private, planted, x, y)
-    joined_x, joined_y, weights = planted.join(x, y)
-    batches = poisson_batches(
-        joined_x, joined_y, sample_weight=weights, expected_batch_size=spec.expected_batch_size
-    )
-    private.fit(batches, verbose=0, callbacks=[scores])
-    found = audit_canaries(
-        scores.scores,
-        planted.included,
-        guesses=guesses,
-        claimed_epsilon=private.plan.claimed_epsilon_after(steps),
-        delta=spec.delta,
-        confidence=confidence,
-    )
-    return _record(
-        spec,
-        private,
-        found,
-        check="canaries",
-        seconds=time.perf_counter() - started,
-        details={
-            "canaries": found.canaries,
-            "kind": kind,
-            **fields_of(found, "guesses correct"),
-            **fields_of(private.plan, "num_examples steps"),
-        },
-    )
-
-
 def run_gradient_canaries(
     spec,
     *,
@@ -165,9 +108,10 @@ def run_gradient_canaries(
 ):
     """Trains once with gradient canaries among the examples, and audits what that gave away.
 
-    Arguments and record are as in `run_canaries`.
+    The number of guesses is even; `num_examples` are private examples that are no canaries. Returns
+    the record, with `AUDIT_FIELDS`.
     """
-    check_guesses(guesses, canaries)
+    check_guesses(guesses, canaries)  # before minutes of training
     started = time.perf_counter()
     data = load_audit_data(spec, num_examples, data_dir)
     private = build_with_canary_table(spec, data, canaries, steps=steps)

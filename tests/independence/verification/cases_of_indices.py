@@ -39,17 +39,10 @@ def numbers(x):
 
 INDICES = {
     "the_example_before": (lambda x: tf.gather(x, NUMBERS - 1), [spec(4)], MIXED),
-    "the_example_behind": (lambda x: tf.gather(x, (NUMBERS + 1) % P), [spec(4)], MIXED),
     "the_example_itself": (lambda x: tf.gather(x, (NUMBERS + P) % P), [spec(4)], FIRST),
-    "from_the_end": (lambda x: tf.gather(x, P - 1 - NUMBERS), [spec(4)], MIXED),
     "the_example_before_by_pairs": (
         lambda x, i: tf.gather_nd(x, tf.stack([(NUMBERS - 1) % P, i % 4], 1)),
         [spec(4, 2), ONE],
-        MIXED,
-    ),
-    "an_example_by_chance": (
-        lambda x: tf.gather(x, tf.random.uniform([P], 0, P, INTS) % P),
-        [spec(4)],
         MIXED,
     ),
     "in_an_order_of_chance": (lambda x: tf.gather(x, tf.random.shuffle(NUMBERS)), [spec(4)], MIXED),
@@ -266,7 +259,6 @@ INDICES = {
         [spec(4)],
         MIXED,
     ),
-    "classes_on_chance": (lambda x: tf.random.categorical(x, 5), [spec(4)], FIRST),
     "put_by_constants": (
         lambda x: tf.scatter_nd([[0], [1], [1], [0], [3], [2]], tf.repeat(x, 2, 0), [6, 4]),
         [spec(4)],
@@ -277,30 +269,14 @@ INDICES = {
         [spec(4)],
         Rows(0, 2),
     ),
-    "put_at_home_in_another_order_each": (
-        lambda x: tf.scatter_nd([[1], [1], [3], [2], [4], [5]], tf.repeat(x, 2, 0), [6, 4]),
-        [spec(4)],
-        Rows(0, 2),
-    ),
     "another_step_of_each": (lambda x: tf.gather(flat(x), [1, 6, 11]), [spec(4, 2)], FIRST),
-    "the_same_step_of_each": (lambda x: tf.gather(flat(x), [2, 6, 10]), [spec(4, 2)], FIRST),
     "another_step_of_each_by_pairs": (
         lambda x: tf.gather_nd(x, [[0, 1], [1, 2], [2, 3]]),
         [spec(4, 2)],
         FIRST,
     ),
-    "the_same_step_of_each_by_pairs": (
-        lambda x: tf.gather_nd(x, [[0, 3], [1, 3], [2, 3]]),
-        [spec(4, 2)],
-        FIRST,
-    ),
     "steps_from_another_first_on": (
         lambda x, i: tf.gather(flat(x), i % 2 + tf.constant([[0], [5], [10]], INTS)),
-        [spec(4, 2), I5],
-        FIRST,
-    ),
-    "steps_from_the_same_first_on": (
-        lambda x, i: tf.gather(flat(x), i % 2 + tf.constant([[1], [5], [9]], INTS)),
         [spec(4, 2), I5],
         FIRST,
     ),
@@ -311,36 +287,9 @@ INDICES = {
         [spec(4, 2), I5],
         FIRST,
     ),
-    "clipped_at_no_place": (
-        lambda x, i: tf.gather(
-            flat(x), tf.maximum(i % 2 + tf.constant([[0], [4], [8]], INTS), [[0], [4], [8]])
-        ),
-        [spec(4, 2), I5],
-        FIRST,
-    ),
-    "steps_with_another_stride": (
-        lambda x, i: tf.gather(flat(x), i % 2 * (NUMBERS[:, None] + 1) + 4 * NUMBERS[:, None]),
-        [spec(4, 2), I5],
-        FIRST,
-    ),
-    "flat_places_as_numbers": (
-        lambda x, i: tf.cast(own(i), tf.float32),
-        [spec(4, 2), I5],
-        FIRST,
-    ),
     "put_at_another_place_of_each": (
         lambda x: tf.scatter_nd([[0, 1], [1, 2], [2, 3]], x, [P, 4, 2]),
         [spec(2)],
-        FIRST,
-    ),
-    "put_at_the_same_place_of_each": (
-        lambda x: tf.scatter_nd([[0, 3], [1, 3], [2, 3]], x, [P, 4, 2]),
-        [spec(2)],
-        FIRST,
-    ),
-    "updates_that_differ": (
-        lambda x, i: tf.tensor_scatter_nd_add(x, pairs(i % 4), constant(P, 2)),
-        [spec(4, 2), ONE],
         FIRST,
     ),
     "put_onto_what_differs": (
@@ -353,22 +302,6 @@ INDICES = {
         [spec(2, 2)],
         Rows(0, 2),
     ),
-    "segments_put_in_the_same_order_each": (
-        lambda x: tf.math.unsorted_segment_sum(flat(x), [1, 0, 3, 2, 5, 4], 6),
-        [spec(2, 2)],
-        Rows(0, 2),
-    ),
-    "weights_of_bins_that_differ": (
-        lambda i: tf.math.bincount(i, weights=constant(P, 5), minlength=4, maxlength=4, axis=-1),
-        [I5],
-        FIRST,
-    ),
-    "joined_words": (
-        lambda i: tf.strings.join([tf.as_string(i), "_", tf.as_string(i[:, ::-1])]),
-        [I5],
-        FIRST,
-    ),
-    "product_over_steps": (lambda x: tf.reduce_prod(x, 1), [spec(4, 2)], FIRST),
     "lanczos": (lambda x: tf.image.resize(x, [3, 5], "lanczos3"), [spec(4, 4, 2)], FIRST),
     "pooled_with_places": (
         lambda x: tf.nn.max_pool_with_argmax(x, 2, 2, "VALID")[0],
@@ -387,7 +320,6 @@ INDICES = {
         [spec(4, 4, 2)],
         MIXED,
     ),
-    "quantised": (lambda x: tf.quantization.fake_quant_with_min_max_args(x), [spec(4)], FIRST),
     "singular_values": (lambda x: tf.linalg.svd(x, compute_uv=False), [spec(3, 3)], FIRST),
     "singular_values_of_the_batch": (
         lambda x: tf.linalg.svd(x, compute_uv=False),

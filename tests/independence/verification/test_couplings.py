@@ -79,3 +79,16 @@ def test_a_coupling_from_8_rows_on_is_not_in_smaller_graphs(examples):
     make, _ = MODELS["from_8_rows_on"]
     x, y = tf.TensorSpec([examples, FEATURES]), tf.TensorSpec([examples], tf.int64)
     assert prove_training(make(), CROSS_ENTROPY, x, y).holds
+
+
+def test_a_gradient_through_the_example_count_is_not_verified():
+    """The engine's mask is one of the rows: whoever divides by its sum couples them."""
+
+    def make_forward(x, mask):
+        return lambda x: model(x, training=True) / tf.reduce_sum(mask)
+
+    model = around(lambda x: x)
+    proof = prove_training(
+        model, CROSS_ENTROPY, of_rows([FEATURES]), LABELS, make_forward=make_forward
+    )
+    assert proof.culprit.op_type == "Sum"

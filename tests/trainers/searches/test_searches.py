@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tfdpnorm.privacy.selection import NumberOfRuns
+from tfdpnorm.privacy.search import SearchPlan
 from trainers import registry
 from trainers.ermis import cells as ermis
 from trainers.records.store import read_records
@@ -115,7 +115,7 @@ def test_cells_whose_epsilon_does_not_hold_are_rejected():
 def test_a_search_has_a_record_of_the_common_kind(
     searched, tiny_data, tmp_path, monkeypatch, tuner
 ):
-    monkeypatch.setattr(NumberOfRuns, "draw", lambda self, rng: 2)
+    monkeypatch.setattr(SearchPlan, "draw", lambda self, rng: 2)
     spec = searched(tuner=tuner, recorded_trials="all")
     model_file = tmp_path / "winner.keras"
     places = {"output_dir": tmp_path, "run_dir": tmp_path / "run", "model_file": model_file}
@@ -188,7 +188,7 @@ def test_a_search_without_privacy(tiny_data, tmp_path):
 
 @pytest.mark.slow
 def test_a_record_for_release_has_the_winner_alone(searched, tiny_data, tmp_path, monkeypatch):
-    monkeypatch.setattr(NumberOfRuns, "draw", lambda self, rng: 2)
+    monkeypatch.setattr(SearchPlan, "draw", lambda self, rng: 2)
     spec = searched()
     run = registry.run_class(spec)(spec, tiny_data, echo=lambda text: None)
     assert "epsilon of the search" in run.describe()

@@ -127,11 +127,6 @@ def check_rate_is_settable(callbacks, optimizer):
             )
 
 
-def saves_whole_models(callback):
-    """Whether a callback is a ModelCheckpoint that does not save weights alone."""
-    return isinstance(callback, keras.callbacks.ModelCheckpoint) and not callback.save_weights_only
-
-
 def _or_noisy(ledger):
     """The other remedy, in words; "" where persons are protected, who have no noisy answers."""
     if ledger.unit != "row":

@@ -1,13 +1,15 @@
-"""Convolutions, pooling and what else computes on images, whose first axis is the batch.
+"""Convolutions, pooling, cross entropies and what else has the batch on its first axis.
 
 Lemma. Result n of the batch is computed from image n and from the other inputs. If these are free,
 or of rows on a first axis of their own that is aligned with the batch, it stays with its example.
 """
 
+import functools
+
 from tfdpnorm.independence.verification.registry import rule
 
 
-def _per_image(node, batched=(0,)):
+def _per_image(node, batched):
     """The verdict on an operation on each entry of the first axis, that of the `batched` inputs."""
     found = {v for i, v in node.rows if i in batched}
     others = [i for i in range(len(node.verdicts)) if i not in batched]
@@ -21,38 +23,42 @@ def _per_image(node, batched=(0,)):
     return rows
 
 
-@rule(
-    "Conv2D",
-    "Conv3D",
-    "DepthwiseConv2dNative",
-    "Dilation2D",
-    "ExtractImagePatches",
-    "ExtractVolumePatches",
-    "ResizeArea",
-    "ResizeBicubic",
-    "ResizeBilinear",
-    "ResizeNearestNeighbor",
-    "ResizeNearestNeighborGrad",
-    "ScaleAndTranslate",
-)
-def _first(node):
-    return _per_image(node)
+def _pool(node, batched):
+    return _whole_images(node) or _per_image(node, batched)
 
 
-@rule("ResizeBilinearGrad", "ResizeBicubicGrad", "ScaleAndTranslateGrad")
-def _resize_gradient(node):
-    """The second input only says the size of the first."""
-    return _per_image(node, (0, 1))
+def _whole_images(node):
+    if any(node.attr(name)[0] != 1 for name in ("ksize", "strides")):
+        return node.meeting("pools over the axis of the examples")
+    return None
 
 
-@rule(
-    "Conv2DBackpropInput",
-    "Conv3DBackpropInput",
-    "Conv3DBackpropInputV2",
-    "DepthwiseConv2dNativeBackpropInput",
-)
-def _by_input(node):
-    return _per_image(node, (2,))
+# By types of operations: the inputs that are of rows. Of some, one only says the size of another.
+_BATCHED = {
+    """
+    Conv2D Conv3D DepthwiseConv2dNative Dilation2D ExtractImagePatches ExtractVolumePatches
+    ResizeArea ResizeBicubic ResizeBilinear ResizeNearestNeighbor ResizeNearestNeighborGrad
+    ScaleAndTranslate
+    """: (0,),
+    """
+    ImageProjectiveTransformV2 ImageProjectiveTransformV3 ResizeBicubicGrad ResizeBilinearGrad
+    ScaleAndTranslateGrad SoftmaxCrossEntropyWithLogits SparseSoftmaxCrossEntropyWithLogits
+    """: (0, 1),
+    """
+    Conv2DBackpropInput Conv3DBackpropInput Conv3DBackpropInputV2
+    DepthwiseConv2dNativeBackpropInput
+    """: (2,),
+    "Dilation2DBackpropInput": (0, 2),
+}
+_POOLED = {
+    # The places of an argmax may count those of the images before, which are as many for each.
+    "AvgPool AvgPool3D MaxPool MaxPool3D MaxPoolWithArgmax": (0,),
+    "AvgPoolGrad AvgPool3DGrad": (1,),
+    "MaxPoolGrad MaxPool3DGrad MaxPoolGradGrad MaxPool3DGradGrad": (0, 1, 2),
+}
+for _function, _table in ((_per_image, _BATCHED), (_pool, _POOLED)):
+    for _types, _inputs in _table.items():
+        rule(*_types.split())(functools.partial(_function, batched=_inputs))
 
 
 @rule(
@@ -68,32 +74,6 @@ def _over_batch(node):
     return node.meeting("sums over all examples")
 
 
-@rule("Dilation2DBackpropInput")
-def _dilation_by_input(node):
-    return _per_image(node, (0, 2))
-
-
-@rule("MaxPool", "AvgPool", "MaxPool3D", "AvgPool3D")
-def _pool(node):
-    return _whole_images(node) or _per_image(node)
-
-
-@rule("MaxPoolWithArgmax")
-def _pool_with_places(node):
-    """The places may count those of the images before, which are as many for each."""
-    return _whole_images(node) or _per_image(node)
-
-
-@rule("AvgPoolGrad", "AvgPool3DGrad")
-def _average_gradient(node):
-    return _whole_images(node) or _per_image(node, (1,))
-
-
-@rule("MaxPoolGrad", "MaxPool3DGrad", "MaxPoolGradGrad", "MaxPool3DGradGrad")
-def _maximum_gradient(node):
-    return _whole_images(node) or _per_image(node, (0, 1, 2))
-
-
 @rule("MaxPoolGradWithArgmax")
 def _argmax_gradient(node):
     """The kernel trusts the places that it is given: they have to be those of the pooling."""
@@ -107,18 +87,6 @@ def _argmax_gradient(node):
     ):
         return node.mixed("gets places of another pooling")
     return _whole_images(node) or _per_image(node, (0, 1, 2))
-
-
-def _whole_images(node):
-    if any(node.attr(name)[0] != 1 for name in ("ksize", "strides")):
-        return node.meeting("pools over the axis of the examples")
-    return None
-
-
-@rule("ImageProjectiveTransformV2", "ImageProjectiveTransformV3")
-def _projective(node):
-    """A transform for each image, or one for all."""
-    return _per_image(node, (0, 1))
 
 
 @rule("AdjustContrastv2")

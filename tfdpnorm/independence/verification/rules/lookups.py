@@ -204,3 +204,17 @@ def _counts(node):
 )
 def _over_all(node):
     return node.mixed("takes entries of all examples together")
+
+
+# Not the learned samplers, which keep how often they saw a class.
+@rule("LogUniformCandidateSampler", "UniformCandidateSampler", "FixedUnigramCandidateSampler")
+def _candidates(node):
+    """Draws classes for all, as in `tf.nn.sampled_softmax_loss`; the true ones are looked up only.
+
+    As many random numbers are set aside for a draw whatever the true classes [rows, n] are, and
+    entry n of the expected counts is that of true class n.
+    """
+    rows = FREE if node.all_free([0]) else node.of_rows(0)
+    if rows is None:
+        return node.mixed("looks up classes that are not of rows")
+    return [FREE, rows, FREE]

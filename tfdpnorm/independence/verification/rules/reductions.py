@@ -8,6 +8,8 @@ A sum along axes of one entry each moves no entry: it is a reshape. The gradient
 one example, which TensorFlow takes for one that may have been broadcast, has such sums.
 """
 
+import functools
+
 import numpy as np
 
 from tfdpnorm.independence.verification.registry import rule
@@ -53,11 +55,6 @@ def _arg(node):
     return _over_axes(node, node.constant(1), False)
 
 
-@rule("Softmax", "LogSoftmax")
-def _softmax(node):
-    return _over_axes(node, [-1], True)
-
-
 @rule("Cumsum", "Cumprod", "CumulativeLogsumexp", "ReverseV2")
 def _along(node):
     return _over_axes(node, node.constant(1), True)
@@ -68,62 +65,23 @@ def _roll(node):
     return _over_axes(node, node.constant(2), True)
 
 
-@rule("TopK", "TopKV2", "NthElement")
-def _top(node):
-    return _over_axes(node, [-1], node.op.type != "NthElement")
-
-
-@rule("LRN")
-def _local(node):
-    return _over_axes(node, [-1], True)
-
-
 @rule("LRNGrad")
 def _local_gradient(node):
     return _all_along(node, [-1])
 
 
-@rule("FFT", "IFFT")
-def _fft(node):
-    return _over_axes(node, [-1], True)
-
-
-@rule("FFT2D", "IFFT2D")
-def _fft_2d(node):
-    return _over_axes(node, [-1, -2], True)
-
-
-@rule("FFT3D", "IFFT3D")
-def _fft_3d(node):
-    return _over_axes(node, [-1, -2, -3], True)
-
-
-@rule("RFFT", "IRFFT")
-def _real_fft(node):
-    return _over_axes(node, [-1], True)
-
-
-@rule("RFFT2D", "IRFFT2D")
-def _real_fft_2d(node):
-    return _over_axes(node, [-1, -2], True)
-
-
-@rule(
-    "Cholesky",
-    "LogMatrixDeterminant",
-    "MatrixDeterminant",
-    "MatrixInverse",
-    "Qr",
-    "SelfAdjointEigV2",
-    "Svd",
-    "MatrixBandPart",
-    "MatrixDiagPart",
-    "MatrixDiagPartV2",
-    "MatrixDiagPartV3",
-)
-def _matrix(node):
-    """Matrices on the last two axes; those on all axes before are a batch."""
-    return _over_axes(node, [-1, -2], True)
+# By types of operations that keep their axes: over which of these, counted from the last.
+_LAST_AXES = {
+    "FFT IFFT IRFFT LRN LogSoftmax RFFT Softmax TopK TopKV2": [-1],
+    """
+    Cholesky FFT2D IFFT2D IRFFT2D LogMatrixDeterminant MatrixBandPart MatrixDeterminant
+    MatrixDiagPart MatrixDiagPartV2 MatrixDiagPartV3 MatrixInverse Qr RFFT2D SelfAdjointEigV2 Svd
+    """: [-1, -2],
+    "FFT3D IFFT3D": [-1, -2, -3],
+}
+for _types, _axes in _LAST_AXES.items():
+    rule(*_types.split())(functools.partial(_over_axes, axes=_axes, keeps=True))
+rule("NthElement")(functools.partial(_over_axes, axes=[-1], keeps=False))
 
 
 @rule("MatrixDiag", "MatrixDiagV2", "MatrixDiagV3")
