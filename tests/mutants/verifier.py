@@ -331,8 +331,8 @@ MUTANTS = (
     _rule(
         "entropy-along-the-examples",
         "images",
-        '    if rows.axis:\n        return node.meeting("works along the axis of the examples, which',
-        '    if False:\n        return node.meeting("works along the axis of the examples, which',
+        '    if rows.axis:\n        return node.meeting("works along the axis',
+        '    if False:\n        return node.meeting("works along the axis',
         _BY_HAND,
     ),
     _rule(
