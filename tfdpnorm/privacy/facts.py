@@ -27,6 +27,7 @@ CANNOT_SHOW = (
     "SHA-256 with the statement that the run itself gave."
 )
 FALSE_POSITIVE_RATES = {"0.01": 0.01, "0.001": 0.001}
+WEAK = 10  # the last tier of Ponomareva et al. (2023), "How to DP-fy ML", is above
 _LARGEST = 700.0  # exp of more overflows
 _VERIFIED = ("verified_from_graph", "computed_per_example", "one_release")
 _PHILOX = (
@@ -208,7 +209,9 @@ def _figures(ledger, figures, person, **others):
         "covers_owners": released and ledger.plan.stated_per_person is not None,
         "is_less_than_planned": figures.epsilon < figures.whole_plan_epsilon,
         "additions": " and ".join(parts),
+        "has_weak_epsilon": figures.epsilon > WEAK,
         "epsilon_with_additions": figures.epsilon + lost[0],
+        "epsilon_is_rounded_up": ceil_text(figures.epsilon + lost[0]) != ceil_text(figures.epsilon),
         "delta_with_additions": figures.delta + figures.added_in_all,
         "most_lost_epsilon": max(lost),
     }

@@ -11,8 +11,10 @@ attributes; `tfdpnorm.privacy.statement` has the formats of values.
 # What changes an epsilon, or how far it holds: said wherever one is.
 _WITH_EPSILON = """\
   [has_weak_delta] Weak: so large a delta allows publishing a whole {unit.one}.
-  [additions] Rounding adds at most {additions}: with it, epsilon = {epsilon_with_additions:up} and
-  delta = {delta_with_additions:delta}.
+  [has_weak_epsilon] Weak: an epsilon above 10 promises little.
+  [additions] Rounding adds at most {additions}: with it,
+  [additions][epsilon_is_rounded_up] epsilon = {epsilon_with_additions:up} and
+  [additions] delta = {delta_with_additions:delta}.
   [stopped_early][is_less_than_planned] If the decision to stop before the end of the plan looked at
   the model or at private data, epsilon = {figures.whole_plan_epsilon:up} instead.
   [declared.settings_used_private_data] Settings were chosen using the private data, and epsilon
@@ -97,10 +99,7 @@ SUMMARY = (
   it, and one who is more certain at first can become more so: the odds change by a factor of at
   most {figures.odds:up3}. Results that allow more have a probability of at most
   {figures.delta:one_in}. An attack with false positives for 1 % of the {unit.many} outside the data
-  identifies at most {figures.true_positive_rates[0.01]:percent} of those inside; with 0.1 %, at
-  most {figures.true_positive_rates[0.001]:percent}.
-  [figures.mu_is_close] For experts: attacks with 0.1 % to 99.9 % of false positives do no better
-  than against Gaussian differential privacy with mu = {figures.mu:up3}.
+  identifies at most {figures.true_positive_rates[0.01]:percent} of those inside.
 [holds] 3. Who is protected: any one of {plan.num_examples} {unit.protected}
   [protects_persons], persons as identified by the data holder's ids. The number counts persons, not
   rows.
@@ -168,14 +167,14 @@ SUMMARY = (
   private data
   [not declared.settings_used_private_data][search], other than by the counted search
   [not declared.settings_used_private_data][settings_declared] (as declared)
-  [not settings_declared] (not declared by the data holder)
+  [not settings_declared] (unconfirmed)
   [caveat given_public_rows]; public rows that are no one's private data
   [relies_on_weights]; initial weights
   [relies_on_weights][caveat initial_weights_not_fresh] (not fresh)
   [relies_on_weights] that were not trained on the private data
   [relies_on_weights][knows_other_runs], other than by the runs named here
   [relies_on_weights][not weights_unconfirmed] (as declared)
-  [weights_unconfirmed] (not declared by the data holder)
+  [weights_unconfirmed] (unconfirmed)
   []; code of the data holder's, such as callbacks, that neither changes weights nor keeps private
   data; and correct software and hardware.
 []
@@ -218,9 +217,11 @@ DETAILS = """
   [person.added_in_all] at most {person.added_in_all:up} added to delta and
   [] true-positive rates of at most {person.true_positive_rates:rates}; mu = {person.mu:up3}.
 [person][answers] - The same number of private validation examples of a person is included.
-- True-positive rates of at most {figures.true_positive_rates:rates}. mu is that of a Gaussian
-  mechanism against which attacks with a false-positive rate from 0.1 % to 99.9 % do at least as
-  well. These figures include the additions to delta.
+- True-positive rates of at most {figures.true_positive_rates:rates}.
+  [figures.mu_is_close] mu = {figures.mu:up3} is that
+  [not figures.mu_is_close] mu is that
+  [] of a Gaussian mechanism against which attacks with a false-positive rate from 0.1 % to 99.9 %
+  do at least as well. These figures include the additions to delta.
 [not search][state.is_held_to_plan] - This is the epsilon of the full plan of {plan.steps:update},
   regardless of how many were made, because: {reasons_for_plan}.
 [not search][stopped_early] - The run was planned for {plan.steps:update}
