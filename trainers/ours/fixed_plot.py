@@ -5,7 +5,6 @@ import statistics
 from trainers.ours.fixed_cells import PUBLISHED
 from trainers.report import captions
 from trainers.report import figure as figures
-from trainers.report.labels import label_ends
 from trainers.report.tables import by_cell
 
 _PANEL, _LABELS = (3.6, 3.6), 2.2  # inches; of labels beside a panel
@@ -40,7 +39,7 @@ def plot_published(records, path, title, networks=()):
         axes.minorticks_off()
         axes.grid(alpha=0.3)
         axes.set_title(dataset, fontsize="medium", loc="left")
-        label_ends(axes, 0.75 * _PANEL[1])
+        figures.label_lines(axes)
     figures.entitle(figure, title, captions.note("mean", records, paper=False))
     return figures.save(figure, path)
 
