@@ -231,23 +231,27 @@ def test_the_whole_model_computes_what_features_and_head_do(tmp_path):
     np.testing.assert_allclose(whole(X), made, rtol=1e-3, atol=1e-4)
 
 
+def runs_tflite(forward):
+    return forward.__name__ == "finite"
+
+
 def test_tensorflow_computes_features_that_tflite_cannot(tmp_path):
     inputs = keras.Input((None, None, 3))
     x = layers.Lambda(lambda x: tf.math.digamma(x + 1.0))(inputs)
     model = keras.Model(inputs, layers.GlobalAveragePooling2D()(x), name="no_kernel")
-    assert not isinstance(features._forward(model, X), features.TFLiteModel)
+    assert not runs_tflite(features._forward(model, X))
     made = image_features(model, X, pixels=Pixels(), folder=tmp_path, echo=str)
     np.testing.assert_allclose(made, model(X * 1.0).numpy(), rtol=1e-5)
 
 
 def test_a_tflite_model_that_predicts_otherwise_is_not_used(monkeypatch):
     real = features.TFLiteModel.__call__
-    assert isinstance(features._forward(trunk(), X), features.TFLiteModel)
+    assert runs_tflite(features._forward(trunk(), X))
     for wrong in (lambda y: y * 1.01, lambda y: y[:, :1]):
         monkeypatch.setattr(
             features.TFLiteModel, "__call__", lambda self, x, wrong=wrong: wrong(real(self, x))
         )
-        assert not isinstance(features._forward(trunk(), X), features.TFLiteModel)
+        assert not runs_tflite(features._forward(trunk(), X))
 
 
 @pytest.mark.parametrize("when", ["before the lock", "under the lock"])
