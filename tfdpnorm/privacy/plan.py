@@ -243,7 +243,7 @@ class PrivacyPlan(Checked):
         """Returns the planned updates as an event of dp_accounting, with those of earlier phases.
 
         With it, another accountant than those of this library computes the epsilon, as its PLD
-        accountant does, which charges a little more for limited batches::
+        accountant does, which may charge a little more for limited batches::
 
             accountant = dp_accounting.pld.PLDAccountant()
             print(accountant.compose(plan.dp_event()).get_epsilon(plan.delta))
