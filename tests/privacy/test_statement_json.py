@@ -72,6 +72,7 @@ SCHEMA = {
     },
     "administrative": {"sources": TEXT, "notes": TEXT, "registry_authors!": TEXTS},
 }
+RECORD = {"url_slug!": TEXT, "status!": ("Draft",), "tier!": (1, 2, 3), "deployment!": SCHEMA}
 
 
 def departures(value, schema, path=""):
@@ -107,7 +108,7 @@ def test_weights_of_unknown_provenance_have_no_confirmed_guarantee():
     ledger = ledger_of()
     ledger.record(caveat("weights_replaced", position=1, interventions=1))
     found = statement_json(ledger)
-    assert found["guarantee_holds"] is None and found["deployment"] is None
+    assert found["guarantee_holds"] is None and found["registry_record"] is None
     assert found["guarantee"]["epsilon"] == ledger.epsilon()
     ledger.record(caveat("no_guarantee", sentence="a reason"))
     assert statement_json(ledger)["guarantee_holds"] is False
@@ -118,7 +119,7 @@ def test_the_registry_takes_the_entry(unit):
     ledger = ledger_of(most_per_person=2, unit=unit)
     ledger.record(Declaration("Jane Doe", "jane@example.org", "by hand"))
     found = plain(statement_json(ledger))
-    assert departures(found["deployment"], SCHEMA) == []
+    assert departures(found["registry_record"], RECORD) == []
     for name, rows in [("guarantee", None)] + ([("person", 2)] if unit == "row" else []):
         figures = Figures(ledger, rows)
         assert found[name]["epsilon"] == figures.epsilon

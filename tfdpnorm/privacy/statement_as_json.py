@@ -1,4 +1,4 @@
-"""The privacy statement as JSON, with the fields of the OpenDP deployment registry."""
+"""The privacy statement as JSON, with a record for the OpenDP deployment registry."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 NOT_GIVEN = "not given"
-FORMAT = "tfdpnorm privacy statement, version 2"
+FORMAT = "tfdpnorm privacy statement, version 3"
 _NOT_OF_TRIALS = ("updates_charged", "mechanisms")  # their epsilon is that of the search
 _NOT_OF_SEARCHES = (
     *_NOT_OF_TRIALS,
@@ -37,8 +37,8 @@ def statement_json(ledger: PrivacyLedger, weights: str | None = None) -> dict[st
         A dict. "guarantee_holds" is None while it is unconfirmed where the weights come from: the
         figures then hold if no private data trained them. "guarantee" and "person" have the
         figures, None where none hold; infinity is "inf". "parameters" has the numbers that they
-        are computed from, see docs/privacy_statement.md. "deployment" is an entry for the OpenDP
-        deployment registry, for the data holder to complete where it says "not given"; None
+        are computed from, see docs/privacy_statement.md. "registry_record" is a draft for the
+        OpenDP deployment registry, for the data holder to complete where it says "not given"; None
         without a confirmed guarantee.
 
     Raises:
@@ -73,7 +73,7 @@ def statement_json(ledger: PrivacyLedger, weights: str | None = None) -> dict[st
         "ledger": file and {"lines": file.lines, "sha256": file.sha256},
         "trained_with": facts["software"],
         "computed_with": facts["computed_with"],
-        "deployment": _deployment(facts, details) if facts["confirmed"] else None,
+        "registry_record": _registry_record(facts, details) if facts["confirmed"] else None,
     }
 
 
@@ -122,12 +122,12 @@ def _mechanisms(facts):
     return [part._asdict() for part in parts if part.count]
 
 
-def _deployment(facts, details):
-    """An entry of the registry, with the names of its schema of July 2026."""
+def _registry_record(facts, details):
+    """A record of the registry, in the form of its schema of July 2026."""
     plan, unit, figures = facts["plan"], facts["unit"], facts["figures"]
     told = {heading: " ".join(sentences) for heading, sentences in details.items()}
     curator = facts["declared"].responsible or NOT_GIVEN
-    return {
+    deployment = {
         "basic": {
             "name": f"Model of the training run {facts['run']}",
             "data_curators": [curator],
@@ -175,6 +175,12 @@ def _deployment(facts, details):
             "notes": f"Not covered: {told['Not covered']}",
             "registry_authors": [curator],
         },
+    }
+    return {
+        "url_slug": f"training-run-{facts['run']}",
+        "status": "Draft",
+        "tier": 3,
+        "deployment": deployment,
     }
 
 
