@@ -260,16 +260,13 @@ def application(name):
     """
     from tensorflow import keras
 
+    from tfdpnorm.convert import convert_model
+
     keras.utils.set_random_seed(0)
     made = getattr(keras.applications, name)
     model = made(weights=None, input_shape=(32, 32, 3), classes=10, classifier_activation=None)
 
-    def cloned(layer):
-        if isinstance(layer, keras.layers.BatchNormalization):
-            return keras.layers.GroupNormalization(groups=8, name=layer.name)
-        return type(layer).from_config(layer.get_config())
-
-    return keras.models.clone_model(model, clone_function=cloned)
+    return convert_model(model, "group").model
 
 
 def bert(with_lora):
