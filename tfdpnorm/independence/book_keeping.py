@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 # Free, or without tensors.
-_NOT_LOOKED_INTO = (tf.Variable, tf.Module, type, types.FunctionType, types.MethodType)
+_NOT_LOOKED_INTO = (tf.Variable, keras.layers.Layer, type, types.FunctionType, types.MethodType)
 _NOT_LOOKED_INTO += (types.BuiltinFunctionType, types.ModuleType, tf.DType, tf.TensorShape)
 
 

@@ -178,7 +178,9 @@ def test_cached_tensors_are_found_in_structures_and_objects():
             self.tensor = tensor
 
     a, b, c = (tf.constant(float(i)) for i in range(3))
-    remembered = [{"a": (a, 3, None)}, Kept([b, Kept(c)]), keras.layers.Dense(1), tf.Variable(1.0)]
+    layer = keras.layers.Dense(1)
+    layer.left = tf.constant(3.0)
+    remembered = [{"a": (a, 3, None)}, Kept([b, Kept(c)]), layer, tf.Variable(1.0)]
     found = {float(t) for t in remembered_tensors(remembered)}
     assert found == {0.0, 1.0, 2.0}
 
