@@ -27,6 +27,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
+    "sphinx_copybutton",
 ]
 # Names are listed with the package that has them, also on the pages of these packages.
 suppress_warnings = ["autosummary.import_cycle"]
@@ -61,6 +62,7 @@ napoleon_custom_sections = ["Privacy", "Reference", ("Call arguments", "params_s
 autodoc_inherit_docstrings = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
+maximum_signature_line_length = 80
 autosummary_generate = False
 
 html_theme = "furo"
@@ -76,5 +78,6 @@ pygments_dark_style = "monokai"
 def setup(app):
     site_pages.write_all(ROOT / "docs/generated")
     app.connect("source-read", site_pages.give_tables_a_title)
+    app.connect("autodoc-process-signature", site_pages.signature_of_init)
     app.connect("autodoc-process-docstring", docstrings.to_rst, priority=400)  # before napoleon
     app.connect("build-finished", site_pages.redirect_to_the_index)

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import docstrings
+import sphinx.util.inspect
+from tensorflow import keras
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -53,35 +55,74 @@ def package_page(name):
     if not things:
         return "\n".join(lines + modules_of(module))
     if name == "tfdpnorm":
-        return "\n".join(
-            lines + [".. autosummary::", ""] + [f"   {home(n)}" for n in things] + [""]
-        )
+        if sorted(n for names in IN_ORDER.values() for n in names) != sorted(things):
+            raise RuntimeError(f"Give each of these a place in IN_ORDER: {sorted(things)}.")
+        lines += [f".. currentmodule:: {name}", ""]
+        for heading, names in IN_ORDER.items():
+            lines += [heading, "-" * len(heading), "", ".. autosummary::", ""]
+            lines += [f"   {n}" for n in names] + [""]
+            for n in names:
+                lines += [*directive(name, n, things[n]), ""]
+        return "\n".join(lines)
+    top = importlib.import_module("tfdpnorm")
+    home = {n: f"~tfdpnorm.{n}" for n in things if n in top._NAMES}
     lines += [f".. currentmodule:: {name}", "", ".. autosummary::", ""]
-    lines += [f"   {n}" for n, thing in things.items() if callable(thing)] + [""]
+    lines += [f"   {home.get(n, n)}" for n, thing in things.items() if callable(thing)] + [""]
     for n, thing in things.items():
-        lines += [*directive(n, thing), ""]
+        if n not in home:
+            lines += [*directive(name, n, thing), ""]
     return "\n".join(lines)
 
 
-def home(name):
-    """The full name of what `tfdpnorm` passes on, by the package that describes it."""
-    for package in packages()[1:]:
-        if name in getattr(importlib.import_module(package), "__all__", ()):
-            return f"~{package}.{name}"
-    return f"~tfdpnorm.{name}"
+# The names of `tfdpnorm`, as a program uses them.
+IN_ORDER = {
+    "Budget and settings": ["PrivacyBudget", "suggest", "suggested_optimizer", "make_plan"],
+    "Training": ["make_private", "PrivateModel", "Clipping", "Views", "RunDir"],
+    "Normalisation": [
+        "PublicBatchNormalization",
+        "PublicBatch",
+        "PublicCentering",
+        "FrozenBatchNormalization",
+        "ScaleNorm",
+        "convert_model",
+    ],
+    "During training": ["PrivateValidation", "WeightAverage"],
+    "Without training": ["private_least_squares"],
+    "Export": ["fold_public_statistics"],
+    "Errors and warnings": ["PrivacyError", "PrivacyWarning"],
+}
+CONSTANTS = {
+    "NORMS": "The values of `norm=` in `build`.",
+    "PARTS": "The parts of a network that `build` makes.",
+    "PLACEMENTS": "Where the normalisations of a network stand: `norm_placement=` in `build`.",
+    "ACCOUNTANTS": "The values of `accountant=` in `make_plan`.",
+    "RDP_ORDERS": 'The Rényi orders among which the accountant "rdp" takes the best.',
+    "ENGINES": "The values of `engine=` in `make_private`, the fastest first.",
+}
 
 
 def is_module(thing):
     return isinstance(thing, type(sys))
 
 
-def directive(name, thing):
-    """The autodoc directive for one name."""
+def directive(package, name, thing):
+    """The directive for one name of a package. Python keeps no text of a constant."""
     if isinstance(thing, type):
         return [f".. autoclass:: {name}", "   :members:"]
     if callable(thing):
         return [f".. autofunction:: {name}"]
-    return [f".. autodata:: {name}", "   :no-value:"]
+    values = f"   Values: {', '.join(f'``{v!r}``' for v in thing)}." if len(thing) < 10 else ""
+    return [f".. py:data:: {package}.{name}", "", f"   {CONSTANTS[name]}", "", values]
+
+
+def signature_of_init(app, what, name, thing, options, signature, returns):
+    """The arguments of a class: Keras' classes seem to take any. Models of ours are not called."""
+    if what != "class" or signature != "(*args, **kwargs)":
+        return None
+    if issubclass(thing, keras.Model):
+        return "", returns
+    own = sphinx.util.inspect.signature(thing.__init__, bound_method=True)
+    return sphinx.util.inspect.stringify_signature(own, show_return_annotation=False), None
 
 
 def modules_of(package):
