@@ -1,13 +1,17 @@
-"""What the site has that no page holds: the API, the command lines, titles of tables."""
+"""What the site has that no page holds: the API, command lines, notebooks, titles of tables."""
 
 import ast
 import importlib
+import importlib.util
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import docstrings
+import jupytext
+import nbformat
 import sphinx.util.inspect
 from tensorflow import keras
 
@@ -17,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 def write_all(folder):
     """Writes the pages of the API and of the command lines into the folder again."""
     folder.mkdir(exist_ok=True)
-    pages = {**api_pages(), "commands.md": commands_page()}
+    pages = {**api_pages(), "commands.md": commands_page(), **notebooks()}
     for old in folder.iterdir():
         if old.name not in pages:
             old.unlink()
@@ -173,6 +177,60 @@ def help_of(module):
     if done.returncode not in (0, 1) or not done.stdout.strip():  # absl ends --help with 1.
         raise RuntimeError(f"`python -m {module} --help` failed: {done.stderr[-500:]}")
     return done.stdout.replace(f"{ROOT}/", "").strip()
+
+
+# --- tutorials ---
+
+TUTORIALS = ROOT / "examples"
+EXECUTED = ("digits", "few_patients", "table", "fine_tune_text")
+INSTALL = """\
+# There is no release on PyPI yet: upload the wheel next to this notebook.
+%pip install -q tfdpnorm-*.whl keras-hub matplotlib scikit-learn"""
+
+
+def not_executed():
+    """The programs whose pages have no output: those that are slow, or lack a package."""
+    able = EXECUTED if importlib.util.find_spec("keras_hub") else EXECUTED[:-1]
+    return [path.stem for path in sorted(TUTORIALS.glob("*.py")) if path.stem not in able]
+
+
+def read_tutorial(text):
+    """A program in the percent format as a notebook."""
+    made = jupytext.reads(text, fmt="py:percent")
+    made.metadata["language_info"] = {"name": "python"}
+    return made
+
+
+def notebooks():
+    """Returns a dict from the file name of each notebook to its text."""
+    return {f"{path.stem}.ipynb": notebook(path) for path in sorted(TUTORIALS.glob("*.py"))}
+
+
+def notebook(path):
+    """A program as a notebook, which installs first what it needs."""
+    made = read_tutorial(path.read_text("utf-8"))
+    made.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
+    made.cells.insert(1, nbformat.v4.new_code_cell(INSTALL))
+    for number, cell in enumerate(made.cells):  # The same text each time.
+        cell.id = f"cell-{number}"
+    return jupytext.writes(made, fmt="ipynb")
+
+
+def complete_tutorials(app, docname, source):
+    """Gives each tutorial links to its files, and their list an index for Sphinx."""
+    folder, _, name = docname.rpartition("/")
+    if docname == "examples/README":
+        names = re.findall(r"^\| \[(\w+)\.py\]", source[0], re.MULTILINE)
+        source[0] += "\n".join(["", "```{toctree}", ":hidden:", "", *names, "```", ""])
+    elif folder == "examples":
+        links = (
+            f"{{download}}`Notebook <../docs/generated/{name}.ipynb>` and "
+            f"{{download}}`program <{name}.py>`."
+        )
+        if name not in EXECUTED:
+            links += " Run either to see its output: this page has none."
+        title = re.compile(r'^"""(# [^"\n]*)', re.MULTILINE)
+        source[0] = title.sub(rf'"""\1\n\n{links}', source[0], count=1)
 
 
 # --- tables, and the first page ---
