@@ -68,7 +68,7 @@ private.compile(
     keras.losses.SparseCategoricalCrossentropy(from_logits=True),
     metrics=["accuracy"],
 )
-history = private.fit(x, y, verbose=0, callbacks=[tfdpnorm.training.Progress(every_seconds=2)])
+history = private.fit(x, y, verbose=0, callbacks=[tfdpnorm.training.Progress(every_seconds=5)])
 
 # %% [markdown]
 # ## What was learnt

@@ -68,7 +68,7 @@ model = keras.Model(inputs, keras.layers.Dense(1)(hidden))
 # %%
 private = tfdpnorm.make_private(model, budget=PrivacyBudget(2.0, 1e-5), num_examples=1600)
 private.compile("adam", keras.losses.BinaryCrossentropy(from_logits=True), metrics=["AUC"])
-private.fit(train, ill[:1600], verbose=0, callbacks=[tfdpnorm.training.Progress(every_seconds=2)])
+private.fit(train, ill[:1600], verbose=0, callbacks=[tfdpnorm.training.Progress(every_seconds=5)])
 print(private.evaluate(test, ill[1600:], verbose=0, return_dict=True))
 
 # %% [markdown]

@@ -44,7 +44,7 @@ private = tfdpnorm.make_private(model, budget=PrivacyBudget(3.0, 1e-5), num_exam
 private.compile(
     "sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"]
 )
-private.fit(x[:500], y[:500], verbose=0, callbacks=[tfdpnorm.training.Progress(every_seconds=2)])
+private.fit(x[:500], y[:500], verbose=0, callbacks=[tfdpnorm.training.Progress(every_seconds=5)])
 
 # %% [markdown]
 # ## What was learnt
