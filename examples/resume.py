@@ -31,7 +31,7 @@ private.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=Tr
 
 class Crash(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
-        if self.model.ledger.state.updates == 100 and "crash" in sys.argv:
+        if self.model.ledger.state.updates == 50 and "crash" in sys.argv:
             os._exit(1)
 
 
@@ -40,7 +40,7 @@ print(private.privacy_statement())
 """
 
 # %% [markdown]
-# The first process ends at the hundredth update. The second continues.
+# The first process ends at the fiftieth of 100 updates. The second continues.
 
 # %%
 folder = pathlib.Path(tempfile.mkdtemp())
