@@ -60,6 +60,8 @@ DOCS_REQUIRES = [
     "furo>=2023.9",
     "myst-parser>=2",
     "myst-nb>=1",
+    "jupytext>=1.16",  # reads the programs in examples as pages
+    "sphinx-copybutton>=0.5",
 ]
 
 DEV_REQUIRES = [

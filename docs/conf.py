@@ -11,6 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ["PYTHONPATH"] = str(ROOT)  # The tutorials run in processes of their own.
 
 import docstrings  # noqa: E402
 import site_pages  # noqa: E402
@@ -27,6 +28,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
+    "sphinx_copybutton",
 ]
 # Names are listed with the package that has them, also on the pages of these packages.
 suppress_warnings = ["autosummary.import_cycle"]
@@ -36,7 +38,7 @@ include_patterns = [
     "docs/generated/*.md",
     "docs/generated/*.rst",
     "examples/README.md",
-    "examples/digits.ipynb",
+    "examples/*.py",
     "benchmarks/README.md",
     "results/**.md",
     "BUILD_NOTES.md",
@@ -50,7 +52,18 @@ exclude_patterns = [".*", "build", "dist", "outputs", "tests", "tfdpnorm", "trai
 # Markdown. Anchors are those of the repository's own pages: the words of a heading.
 myst_enable_extensions = ["attrs_block", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
-nb_execution_mode = "off"
+
+# The tutorials: programs with cells. The quick ones run when the site is built, unless neither
+# their code nor the version has changed since the last time; `make clean` forgets that.
+nb_custom_formats = {".py": "site_pages.read_tutorial"}
+nb_execution_mode = "cache"
+nb_execution_cache_path = str(ROOT / f"build/tutorials-{__version__}")
+nb_execution_in_temp = True
+nb_execution_timeout = 600
+nb_execution_raise_on_error = True
+nb_execution_excludepatterns = [f"examples/{name}.py" for name in site_pages.not_executed()]
+nb_merge_streams = True
+nb_output_stderr = "remove"
 
 # Docstrings: Google style, in which `x` is code.
 default_role = "code"
@@ -61,6 +74,7 @@ napoleon_custom_sections = ["Privacy", "Reference", ("Call arguments", "params_s
 autodoc_inherit_docstrings = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
+maximum_signature_line_length = 80
 autosummary_generate = False
 
 html_theme = "furo"
@@ -76,5 +90,7 @@ pygments_dark_style = "monokai"
 def setup(app):
     site_pages.write_all(ROOT / "docs/generated")
     app.connect("source-read", site_pages.give_tables_a_title)
+    app.connect("source-read", site_pages.complete_tutorials)
+    app.connect("autodoc-process-signature", site_pages.signature_of_init)
     app.connect("autodoc-process-docstring", docstrings.to_rst, priority=400)  # before napoleon
     app.connect("build-finished", site_pages.redirect_to_the_index)

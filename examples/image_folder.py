@@ -1,5 +1,10 @@
-"""Images in folders, one for each class, which are read when they are drawn."""
+# %% [markdown]
+"""# Images in folders
 
+There is a folder for each class. Images are read when they are drawn.
+"""
+
+# %%
 import pathlib
 import tempfile
 
@@ -9,9 +14,14 @@ from tensorflow import keras
 import tfdpnorm
 from tfdpnorm import PrivacyBudget
 
+# %% [markdown]
+# ## Data
+#
+# Your data: `folder/<class>/*.png` or `*.jpg`. Here bright and dark images are made.
 
+
+# %%
 def make_images(folder):
-    """Bright and dark images; use your own: folder/<class>/*.png or *.jpg."""
     rng = np.random.default_rng(0)
     for name, level in (("bright", 200), ("dark", 60)):
         (folder / name).mkdir(parents=True)
@@ -26,6 +36,10 @@ source = tfdpnorm.data.image_folder(
 )
 print(len(source), "images of the classes", source.class_names)
 
+# %% [markdown]
+# ## A model, trained under a budget
+
+# %%
 model = keras.Sequential(
     [
         keras.Input((32, 32, 3)),
@@ -42,4 +56,6 @@ private = tfdpnorm.make_private(
 )
 private.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
 private.fit(source, verbose=0)
+
+# %%
 print(private.privacy_statement())

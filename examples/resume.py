@@ -1,5 +1,10 @@
-"""A killed run resumes: its announced updates are spent, and no noise is drawn twice."""
+# %% [markdown]
+"""# A run that is killed and resumed
 
+Updates that were announced before the end are charged, and no noise is drawn twice.
+"""
+
+# %%
 import pathlib
 import subprocess
 import sys
@@ -26,7 +31,7 @@ private.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=Tr
 
 class Crash(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
-        if self.model.ledger.state.updates == 100 and "crash" in sys.argv:
+        if self.model.ledger.state.updates == 50 and "crash" in sys.argv:
             os._exit(1)
 
 
@@ -34,6 +39,10 @@ private.fit((x / 16).astype("float32"), y, verbose=0, callbacks=[Crash()])
 print(private.privacy_statement())
 """
 
+# %% [markdown]
+# The first process ends at the fiftieth of 100 updates. The second continues.
+
+# %%
 folder = pathlib.Path(tempfile.mkdtemp())
 (folder / "training.py").write_text(TRAINING)
 for words in (["crash"], []):

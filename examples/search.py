@@ -1,5 +1,10 @@
-"""A search for settings, charged to the privacy budget."""
+# %% [markdown]
+"""# A private search for settings
 
+It is charged to the privacy budget.
+"""
+
+# %%
 import tempfile
 
 import numpy as np
@@ -9,14 +14,24 @@ from tensorflow import keras
 from tfdpnorm import PrivacyBudget
 from tfdpnorm.tuning import PrivateRandomSearch
 
-# Your data. Those that score the trials are public, or have an epsilon of their own.
+# %% [markdown]
+# ## Data
+#
+# Your data: those that score the trials are public, or have an epsilon of their own.
+
+# %%
 x, y = load_digits(return_X_y=True)
 x = (x / 16).astype("float32")
 train, scores = (x[:1400], y[:1400]), (x[1400:], y[1400:])
 
+# %% [markdown]
+# ## The model of a trial
+#
+# `settings` has arguments of `make_plan` and `make_private`. The search finds the noise.
 
+
+# %%
 def build(hp):
-    """The model of a trial, compiled."""
     units, rate = hp.Choice("units", [16, 32]), hp.Float("rate", 0.2, 5, sampling="log")
     model = keras.Sequential(
         [keras.Input((64,)), keras.layers.Dense(units, "tanh"), keras.layers.Dense(10)]
@@ -27,14 +42,19 @@ def build(hp):
 
 
 def settings(hp):
-    """Arguments of make_plan and make_private; the search finds the noise."""
     return dict(num_examples=1400, expected_batch_size=280, steps=40, l2_norm_clip=1.0)
 
 
+# %% [markdown]
+# ## The search
+#
+# The budget is that of the whole search.
+
+# %%
 tuner = PrivateRandomSearch(
     build,
     settings=settings,
-    budget=PrivacyBudget(epsilon=4.0, delta=1e-5),  # of the whole search
+    budget=PrivacyBudget(epsilon=4.0, delta=1e-5),
     expected_trials=4,
     directory=tempfile.mkdtemp(),
     project_name="digits",

@@ -1,12 +1,22 @@
-"""A class for each pixel, with a small U-Net."""
+# %% [markdown]
+"""# Segmentation
 
+A small U-Net finds a class for each pixel.
+"""
+
+# %%
 import numpy as np
 from tensorflow import keras
 
 import tfdpnorm
 from tfdpnorm import PrivacyBudget
 
+# %% [markdown]
+# ## Data
+#
 # Your data: images [N, height, width, channels], and a class number for each pixel.
+
+# %%
 rng = np.random.default_rng(0)
 x = rng.normal(0, 0.2, (300, 16, 16, 1)).astype("float32")
 y = np.zeros((300, 16, 16), "int32")
@@ -14,7 +24,11 @@ for image, mask, (top, left) in zip(x, y, rng.integers(0, 10, (300, 2)), strict=
     image[top : top + 6, left : left + 6] += 1
     mask[top : top + 6, left : left + 6] = 1
 
+# %% [markdown]
+# ## A model, trained under a budget
 
+
+# %%
 def block(inputs, filters):
     hidden = keras.layers.Conv2D(filters, 3, padding="same")(inputs)
     return keras.layers.Activation("relu")(keras.layers.GroupNormalization(4)(hidden))
@@ -34,4 +48,6 @@ private.compile(
     "sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"]
 )
 private.fit(x, y, verbose=0)
+
+# %%
 print(private.privacy_statement())

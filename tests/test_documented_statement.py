@@ -1,4 +1,4 @@
-"""The page on privacy statements: its example and its figures are what the code gives."""
+"""The pages on privacy statements: their example and figures are what the code gives."""
 
 import math
 import pathlib
@@ -19,12 +19,13 @@ from tfdpnorm.privacy.rounding import ceil_text
 DOCS = pathlib.Path(__file__).parents[1] / "docs"
 LEDGER = DOCS / "demo_ledger.jsonl"
 PAGE = (DOCS / "privacy_statement.md").read_text()
+ASKED = (DOCS / "what_may_be_asked.md").read_text()
 QUOTED = re.findall(r"^> \d+\. (.*)$", PAGE, re.MULTILINE)
 
 
 def cells(first):
     """The rows of the table whose first heading is `first`, lists of strings."""
-    table = re.search(rf"^\| {first} \|.*\n\|---.*\n((?:\|.*\n)+)", PAGE, re.MULTILINE)[1]
+    table = re.search(rf"^\| {first} \|.*\n\|---.*\n((?:\|.*\n)+)", ASKED, re.MULTILINE)[1]
     return [[cell.strip() for cell in row.strip("|").split("|")] for row in table.splitlines()]
 
 
@@ -101,4 +102,4 @@ def test_the_table_of_epsilons():
 def test_epsilons_converted_from_zcdp_on_the_page(rho, told):
     epsilon = rdp_to_epsilon([rho * order for order in RDP_ORDERS], 1e-5)
     assert float(told) == pytest.approx(epsilon, rel=2e-3) and float(told) >= epsilon
-    assert f"rho = {rho}: {told} at delta 1e-5 by our conversion" in PAGE
+    assert f"rho = {rho}: {told} at delta 1e-5 by our conversion" in ASKED

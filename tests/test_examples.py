@@ -1,7 +1,5 @@
 """Every example runs as it is printed, and states a guarantee."""
 
-import ast
-import json
 import pathlib
 import subprocess
 import sys
@@ -27,15 +25,6 @@ def test_runs_and_states_a_guarantee(name, tmp_path):
     assert done.returncode == 0, done.stderr[-2000:]
     assert "differential privacy" in done.stdout and "NO GUARANTEE" not in done.stdout
     assert "may train badly" not in done.stderr
-
-
-def test_the_notebook_is_the_first_example():
-    cells = json.loads((FOLDER / "digits.ipynb").read_text())["cells"]
-    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    for cell in code:
-        ast.parse(cell)  # Each by itself.
-    _, *script = ast.parse((FOLDER / "digits.py").read_text()).body
-    assert ast.dump(ast.parse("\n".join(code))) == ast.dump(ast.Module(script, type_ignores=[]))
 
 
 def test_all_are_listed():
