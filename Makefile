@@ -266,7 +266,7 @@ lock: ## write requirements/*.lock from setup.py
 	mkdir -p requirements; \
 	for of in 3.10-2.15 3.11-2.15 3.10-2.21 3.11-2.21 3.12-2.21 3.13-2.21; do \
 	    tensorflow=$${of#*-}; minor=$${of%-*}; out=$$(lock "$$minor.0"); extras="--extra dev"; \
-	    case $$tensorflow in 2.15) extras="$$extras --extra tensorflow-privacy" ;; *) extras="$$extras --extra hub" ;; esac; \
+	    case $$tensorflow in 2.15) extras="$$extras --extra tensorflow-privacy" ;; *) extras="$$extras --extra hub --extra riskcal" ;; esac; \
 	    echo "tensorflow==$$tensorflow.*" >"$$scratch/constraints"; \
 	    echo "resolving $$out"; \
 	    if [ "$(UPGRADE)" != yes ] && [ -f $$out ]; then cp $$out "$$scratch/new.lock"; else rm -f "$$scratch/new.lock"; fi; \

@@ -64,6 +64,9 @@ DOCS_REQUIRES = [
     "sphinx-copybutton>=0.5",
 ]
 
+# Another accountant of attacks, for a test. It needs a dp-accounting that tensorflow-privacy does not.
+RISKCAL_REQUIRES = ["riskcal>=1.4,<2"]
+
 DEV_REQUIRES = [
     *TRAINERS_REQUIRES,
     *TEST_REQUIRES,
@@ -82,6 +85,7 @@ setup(
         "tensorflow-privacy": TENSORFLOW_PRIVACY_REQUIRES,
         "tuner": TUNER_REQUIRES,
         "hub": HUB_REQUIRES,
+        "riskcal": RISKCAL_REQUIRES,
         "trainers": TRAINERS_REQUIRES,
         "gpu": [f"tensorflow[and-cuda]>={TENSORFLOW}"],
         "test": TEST_REQUIRES,

@@ -16,6 +16,7 @@ from tfdpnorm.privacy import (
     epsilon_of,
     make_plan,
 )
+from tfdpnorm.privacy.profiles import composed_profile, true_positive_rate
 
 TABLE = [
     # sampling rate, updates, epsilon, accountant, sigma
@@ -44,7 +45,10 @@ def test_calibration_meets_the_measured_noise(rate, updates, epsilon, accountant
 )
 @pytest.mark.parametrize("batch, most, noise", [(60, None, 2.0), (100, 128, 4.0)])
 def test_dp_accounting_charges_a_little_more_for_limited_batches(batch, most, noise):
-    """Its second pair is of a replaced example, ours of a displaced one."""
+    """Its second pair is of a replaced example, ours of a displaced one.
+
+    riskcal computes what an attack may reach from its distribution of losses.
+    """
     plan = make_plan(
         num_examples=1000,
         expected_batch_size=batch,
@@ -59,6 +63,12 @@ def test_dp_accounting_charges_a_little_more_for_limited_batches(batch, most, no
     theirs, ours = accountant.get_epsilon(1e-5), plan.epsilon_after(100)
     unlimited = epsilon_of(dp_sgd_event(batch / 1000, noise, 100), 1e-5, "pld")
     assert unlimited < ours <= 1.0005 * theirs <= 1.025 * ours
+    riskcal = pytest.importorskip("riskcal.analysis")
+    profile = composed_profile((plan.mechanism(100),), 1e-5)
+    for rate in (0.01, 0.1, 0.5):
+        theirs = 1 - float(riskcal.get_beta_from_pld(accountant._pld, alpha=rate))
+        ours = true_positive_rate(profile, rate)
+        assert 0.98 * theirs <= ours <= 1.001 * theirs
 
 
 @pytest.mark.parametrize("accountant", ["rdp", "pld"])
