@@ -27,7 +27,7 @@ MUTANTS = (
     fault(
         "missing-persons-are-one",
         "tfdpnorm/data/persons.py",
-        "    _reject_missing(counts[is_missing].sum())\n",
+        "        _reject_missing(counts[is_missing].sum())\n",
         "",
         "The rows of all whose id is blank are protected as those of one person.",
         tests_in(_DATA, "test_missing_ids_are_rejected"),
