@@ -452,8 +452,8 @@ MUTANTS = (
     fault(
         "shape-of-copies",
         "tfdpnorm/independence/book_keeping.py",
-        "    if not computed_alike(first, last, broadcast):",
-        "    if False:",
+        "if not computed_alike(first or kept[0], kept[0], broadcast):",
+        "if False:",
         "Embeddings of positions are divided by the number of rows where it should be of places.",
         ("tests/independence/verification/test_copies.py",),
     ),
