@@ -206,7 +206,7 @@ MUTANTS = (
     fault(
         "rows-change-their-persons",
         "tfdpnorm/training/validation_data.py",
-        "not all(known.have_rows_of(persons) for known in before):",
+        "not all(known.have_rows_of(batches.persons) for _, known in same):",
         "False:",
         "A second fit with other ids lets a person change as much as several.",
         tests_in("tests/training/test_second_fit.py", "test_other_persons_of_the_same_rows"),
