@@ -5,7 +5,7 @@ import pytest
 
 from tests.each import each
 from tfdpnorm import models
-from tfdpnorm.models.standardization import PUBLIC_MOMENTS
+from tfdpnorm.models.registry import PUBLIC_MOMENTS
 
 SMALL = dict(input_shape=(16, 16, 3), num_classes=3)
 

@@ -277,8 +277,8 @@ MUTANTS = (
     fault(
         "rdp-between-whole-orders-too-low",
         _ACCOUNTANTS,
-        "np.append(0.0, rdp[whole] * (orders[whole] - 1))",
-        "np.append(0.0, rdp[whole])",
+        "np.append(0.0, np.maximum(rdp, floor)[whole] * (orders[whole] - 1))",
+        "np.append(0.0, np.maximum(rdp, floor)[whole])",
         "Orders between whole ones are bounded as if the divergence itself were the moment.",
         tests_in(
             "tests/privacy/test_accountants.py",

@@ -69,8 +69,8 @@ MUTANTS = (
     fault(
         "known-weights-forgotten",
         "tfdpnorm/training/provenance.py",
-        "found = origins_of([v.numpy() for v in weights(model)] if model.built else ())",
-        "found = ()",
+        "origins = origins_of([v.numpy() for v in weights(model)] if model.built else ())",
+        "origins = ()",
         "A run that trains further what a private run trained states its own epsilon alone.",
         tests_in("tests/training/test_privacy_metadata.py", "test_a_second_run_names_the_first"),
     ),

@@ -75,8 +75,8 @@ MUTANTS = (
     fault(
         "noise-shared-by-tensors",
         _NOISE,
-        "return [0, *ends[:-1]], ends[-1]",
-        "return [0 for _ in ends], ends[-1]",
+        "begins, parts = [0, *ends[:-1]], []",
+        "begins, parts = [0 for _ in ends], []",
         "The noise of two small tensors cancels in their difference.",
         tests_in("tests/training/step/test_noise.py", "test_tensors_never_share_random_numbers"),
     ),

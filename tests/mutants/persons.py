@@ -27,7 +27,7 @@ MUTANTS = (
     fault(
         "missing-persons-are-one",
         "tfdpnorm/data/persons.py",
-        "    _reject_missing(counts[is_missing].sum())\n",
+        "        _reject_missing(counts[is_missing].sum())\n",
         "",
         "The rows of all whose id is blank are protected as those of one person.",
         tests_in(_DATA, "test_missing_ids_are_rejected"),
@@ -206,7 +206,7 @@ MUTANTS = (
     fault(
         "rows-change-their-persons",
         "tfdpnorm/training/validation_data.py",
-        "not all(known.have_rows_of(persons) for known in before):",
+        "not all(known.have_rows_of(batches.persons) for _, known in same):",
         "False:",
         "A second fit with other ids lets a person change as much as several.",
         tests_in("tests/training/test_second_fit.py", "test_other_persons_of_the_same_rows"),

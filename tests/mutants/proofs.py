@@ -199,7 +199,7 @@ MUTANTS = (
     ),
     fault(
         "validation-rows-that-meet",
-        "tfdpnorm/independence/inference.py",
+        "tfdpnorm/independence/outputs.py",
         "        if not proof.holds:\n",
         "        if False:\n",
         "One validation example moves the count by more than the noise covers.",

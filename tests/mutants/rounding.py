@@ -182,8 +182,8 @@ MUTANTS = (
     fault(
         "sums-of-a-gpu-with-the-noise-of-a-processor",
         "tfdpnorm/training/make_private.py",
-        "return sums_on_gpu(most_rows) if takes_forms_of_gpus() else sums_on_cpu(most_rows)",
-        "return (sums_on_gpu if takes_forms_of_gpus() else sums_on_cpu)(most_rows)[0], "
+        "sums_on_gpu(most_rows) if takes_forms_of_gpus() else sums_on_cpu(most_rows)",
+        "(sums_on_gpu if takes_forms_of_gpus() else sums_on_cpu)(most_rows)[0], "
         "sums_on_cpu(most_rows)[1]",
         "Large batches are added up in blocks, and the noise is for float64.",
         tests_in(

@@ -219,8 +219,8 @@ MUTANTS = (
         (
             ("if len(self._calls) > 1 or self._rows", "if self._rows"),
             (
-                "((images, b),) = self._calls\n        b =",
-                "(images, b), *_ = self._calls\n        b =",
+                "((images, b),) = self._calls\n            b =",
+                "(images, b), *_ = self._calls\n            b =",
             ),
             (
                 "((images, b),) = self._calls\n        sizes",
@@ -412,7 +412,7 @@ MUTANTS = (
     fault(
         "outputs-counted-twice",
         f"{_RULES}/fallback.py",
-        "watch(_copy(z))",
+        "watch(with_keras_mask(z, keras_mask(z)))",
         "watch(z)",
         "Of two outputs, the gradient comes back through both.",
         ("tests/gradients/rules/test_fallback_rule.py",),
@@ -452,8 +452,8 @@ MUTANTS = (
     fault(
         "shape-of-copies",
         "tfdpnorm/independence/book_keeping.py",
-        "    if not computed_alike(first, last, broadcast):",
-        "    if False:",
+        "if not computed_alike(first or kept[0], kept[0], broadcast):",
+        "if False:",
         "Embeddings of positions are divided by the number of rows where it should be of places.",
         ("tests/independence/verification/test_copies.py",),
     ),

@@ -344,8 +344,8 @@ MUTANTS = (
     fault(
         "other-examples-unsaid",
         "tfdpnorm/training/validation_data.py",
-        "                _warn_of_other_examples()\n",
-        "                pass\n",
+        "if self._trained and not same and isinstance(ours, InputArrays):",
+        "if False:",
         "A second fit has other examples, and the statement counts those of one.",
         tests_in("tests/training/test_second_fit.py", "test_other_examples"),
     ),

@@ -6,7 +6,7 @@ from tensorflow import keras
 import tfdpnorm
 from tests.each import each
 from tfdpnorm import models
-from tfdpnorm.training.initial_weights import first_not_fresh
+from tfdpnorm.training.provenance import first_not_fresh
 
 BUDGET = tfdpnorm.PrivacyBudget(3.0, 1e-5)
 X = np.random.default_rng(0).normal(size=(40, 4)).astype("float32")

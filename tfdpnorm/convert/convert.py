@@ -225,12 +225,7 @@ def convert_model(
         if several:
             exchanges = Exchanges(settings, scale_norm, several)
             converted = exchanges.converted(original)
-    _warn_of_new_layers(exchanges.report)
-    return ConvertedModel(converted, _report(original, converted, exchanges, public_rows))
-
-
-def _warn_of_new_layers(layers):
-    names = [layer.name for layer in layers if OF_NEW_LAYER in layer.carried]
+    names = [layer.name for layer in exchanges.report if OF_NEW_LAYER in layer.carried]
     if names:
         others = "" if len(names) == 1 else f", like {len(names) - 1} more,"
         warnings.warn(
@@ -238,6 +233,7 @@ def _warn_of_new_layers(layers):
             'convert="public_batch" or "group".',
             stacklevel=level_of_caller(),
         )
+    return ConvertedModel(converted, _report(original, converted, exchanges, public_rows))
 
 
 def _called_more_than_once(model):

@@ -47,14 +47,6 @@ def fold_public_statistics(model: keras.Model) -> keras.Model:
     """
     if hasattr(model, "servable"):
         model = model.servable()
-    _check(model)
-    folded, exchanged = cloned(model, _stock)
-    for layer, stock in exchanged:
-        stock.set_weights(_stock_weights(layer))
-    return folded
-
-
-def _check(model):
     for part in models_within(model):
         if not is_made_of_layers(part):
             raise ValueError(
@@ -75,6 +67,10 @@ def _check(model):
                 f"Layer {layer.name!r} holds no public moments yet. Fold after private training, "
                 "or call private.refresh_public_statistics() first."
             )
+    folded, exchanged = cloned(model, _stock)
+    for layer, stock in exchanged:
+        stock.set_weights(_stock_weights(layer))
+    return folded
 
 
 def _stock(layer):

@@ -118,7 +118,8 @@ def _run(interpreter, rows):
     if len(given) == 1:
         numbers = [given[0]["index"]]
     else:
-        by_name = {_name(each): each["index"] for each in given}
+        names = [each["name"].removeprefix("serving_default_").split(":")[0] for each in given]
+        by_name = {name: each["index"] for name, each in zip(names, given, strict=True)}
         numbers = [by_name[name] for name in rows]
     found = []
     for row in zip(*rows.values(), strict=True):
@@ -127,8 +128,3 @@ def _run(interpreter, rows):
         interpreter.invoke()
         found.append(interpreter.get_tensor(made["index"])[0])
     return np.stack(found) if found else None
-
-
-def _name(tensor):
-    """The name that an input has in the model, of TFLite's details of it."""
-    return tensor["name"].removeprefix("serving_default_").split(":")[0]

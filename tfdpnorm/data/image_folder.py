@@ -226,7 +226,12 @@ def _in_folders(path):
     class_names = tuple(sorted(p.name for p in path.iterdir() if p.is_dir()))
     names, labels = [], []
     for label, name in enumerate(class_names):
-        found = _images(os.path.join(folder, name))
+        # In Keras' order.
+        found = []
+        for root, _, files in sorted(os.walk(os.path.join(folder, name))):
+            found += [
+                os.path.join(root, f) for f in sorted(files) if f.lower().endswith(IMAGE_ENDINGS)
+            ]
         names += [os.fsencode(os.path.relpath(file, folder)) for file in found]
         labels += [label] * len(found)
     if not names:
@@ -246,11 +251,3 @@ def _in_table(path, table):
     # A person that is missing is rejected where persons are read.
     persons = np.array([row["person"] or "" for row in rows]) if "person" in rows[0] else None
     return _Files(os.path.abspath(path), names, labels, tuple(class_names.tolist()), persons)
-
-
-def _images(folder):
-    """The images under a folder, in Keras' order."""
-    found = []
-    for root, _, files in sorted(os.walk(folder)):
-        found += [os.path.join(root, f) for f in sorted(files) if f.lower().endswith(IMAGE_ENDINGS)]
-    return found

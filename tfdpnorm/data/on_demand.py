@@ -65,7 +65,9 @@ class ExamplesOnDemand:
             return UnreadArray(shape, spec.dtype.as_numpy_dtype)
 
         self.parts = _mapped_parts(unread, (x, y, weight))
-        self.inputs = UnreadInputs(self.parts[0], self._blocks_of_x, self._some_x, origin)
+        self.inputs = UnreadInputs(
+            self.parts[0], lambda: (x for x, _, _ in self.blocks()), self._some_x, origin
+        )
 
     def lot(self, placed):
         """As `ExamplesInMemory.lot`."""
@@ -85,9 +87,6 @@ class ExamplesOnDemand:
         starts = tf.data.Dataset.range(0, self.count, _BLOCK)
         rows = starts.map(lambda start: tf.range(start, tf.minimum(start + _BLOCK, self.count)))
         yield from self._read_in_turn(rows)
-
-    def _blocks_of_x(self):
-        return (x for x, _, _ in self.blocks())
 
     def _some_x(self):
         spread = np.unique(np.linspace(0, self.count - 1, _BLOCK, dtype=np.int64))
@@ -155,7 +154,10 @@ class _Mapped:
             )
         # Examples may differ in size, unless the functions have to know it.
         self._leaves = [UnreadArray([None] * leaf.ndim, leaf.dtype) for leaf in items.leaves]
-        specs = _without_error(self._specs_of_one)
+        try:
+            specs = self._specs_of_one()
+        except Exception:  # whatever a function of the user's raises; it is called again
+            specs = None
         self._same_shapes = specs is None or not _are_fixed(specs)
         if self._same_shapes:
             self._leaves = items.leaves
@@ -268,13 +270,6 @@ def _from_bytes(content, shape, leaf):
     if numbers.dtype != dtype:
         numbers = tf.bitcast(numbers, dtype)
     return tf.ensure_shape(tf.reshape(numbers, shape), leaf.shape[1:])
-
-
-def _without_error(function):
-    try:
-        return function()
-    except Exception:  # whatever a function of the user's raises; it is called again
-        return None
 
 
 def _are_fixed(specs):

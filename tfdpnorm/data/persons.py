@@ -66,8 +66,25 @@ class Persons:
         values, owner, counts = np.unique(
             person.astype(str) if of_texts else person, return_inverse=True, return_counts=True
         )
-        _check_none_is_missing(values, counts)
-        _warn_of_many_rows(counts, self.most)
+        # Values that stand for a missing id: their rows would count as one person's.
+        if values.dtype.kind in "US":
+            texts = np.char.decode(values, "latin-1") if values.dtype.kind == "S" else values
+            is_missing = [_means_missing(text) for text in texts.tolist()]
+        else:
+            info, missing = np.iinfo(values.dtype), _MISSING_NUMBERS
+            if values.dtype.itemsize > 1:  # 255 may be the id of one of 256 persons
+                missing = missing | {info.min or info.max}
+            is_missing = [value in missing for value in values.tolist()]
+        _reject_missing(counts[is_missing].sum())
+        if counts.max() > _FAR_MORE * max(self.most, np.median(counts)):
+            warnings.warn(
+                f"An id in person has more than {_FAR_MORE} times as many rows as most_per_person "
+                "and as the median id. If it stands for several persons, such as all whose id is "
+                "missing, they are protected as one person only. Check the ids, and leave such "
+                "rows out. This message is for the data holder: it depends on private rows.",
+                PrivacyWarning,
+                stacklevel=level_of_caller(),
+            )
         self.count, self.rows = len(counts), len(person)
         starts = np.concatenate([[0], np.cumsum(counts)])
         with tf.device("/cpu:0"):
@@ -88,38 +105,12 @@ class Persons:
         return first
 
 
-def _check_none_is_missing(values, counts):
-    """Rejects values that stand for a missing id: their rows would count as one person's."""
-    if values.dtype.kind in "US":
-        texts = np.char.decode(values, "latin-1") if values.dtype.kind == "S" else values
-        is_missing = [_means_missing(text) for text in texts.tolist()]
-    else:
-        info, missing = np.iinfo(values.dtype), _MISSING_NUMBERS
-        if values.dtype.itemsize > 1:  # 255 may be the id of one of 256 persons
-            missing = missing | {info.min or info.max}
-        is_missing = [value in missing for value in values.tolist()]
-    _reject_missing(counts[is_missing].sum())
-
-
 def _means_missing(text):
     """Whether a text is a usual word for a missing value, or one of the numbers for it."""
     text = text.strip().lower()
     if text in _MISSING_AS_WRITTEN or text.removesuffix(".0") in _AS_TEXTS:
         return True
     return _PUNCTUATION.sub("", text) in _MISSING
-
-
-def _warn_of_many_rows(counts, most):
-    """Warns of an id that may be of several persons, without its value or its number of rows."""
-    if counts.max() > _FAR_MORE * max(most, np.median(counts)):
-        warnings.warn(
-            f"An id in person has more than {_FAR_MORE} times as many rows as most_per_person and "
-            "as the median id. If it stands for several persons, such as all whose id is missing, "
-            "they are protected as one person only. Check the ids, and leave such rows out. This "
-            "message is for the data holder: it depends on private rows.",
-            PrivacyWarning,
-            stacklevel=level_of_caller(),
-        )
 
 
 def _is_none(value):
@@ -162,21 +153,15 @@ def rows_of_persons(drawn, starts, order, most, bits):
     many = np.flatnonzero(have > most)
     if len(many):
         uniform = (bits(len(many) * most) >> np.uint64(11)) * 2.0**-53
-        chosen[many] = _subsets(have[many], uniform.reshape(most, -1))
+        subsets = np.full((len(many), most), -1)  # of range(have)
+        for at, u in enumerate(uniform.reshape(most, -1)):
+            last = have[many] - most + at
+            pick = np.minimum((u * (last + 1)).astype(np.int64), last)
+            is_taken = (subsets == pick[:, np.newaxis]).any(axis=1)
+            subsets[:, at] = np.where(is_taken, last, pick)
+        chosen[many] = subsets
     is_there = chosen < have[:, np.newaxis]
     return np.where(is_there, order[first[:, np.newaxis] + chosen * is_there], len(order))
-
-
-def _subsets(have, uniform):
-    """Random subsets of range(have), int64 [n, k], from uniform numbers [k, n] in [0, 1)."""
-    most = len(uniform)
-    subsets = np.full((len(have), most), -1)
-    for at, u in enumerate(uniform):
-        last = have - most + at
-        pick = np.minimum((u * (last + 1)).astype(np.int64), last)
-        is_taken = (subsets == pick[:, np.newaxis]).any(axis=1)
-        subsets[:, at] = np.where(is_taken, last, pick)
-    return subsets
 
 
 def lot_of_persons(examples, rows):

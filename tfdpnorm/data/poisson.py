@@ -245,7 +245,18 @@ class PoissonBatches:
         most_per_person: int | None = None,
     ) -> None:
         self.examples = _examples(x, y, sample_weight)
-        self.persons = _persons(person, most_per_person, self.examples.count)
+        if (person is None) != (most_per_person is None):
+            given = "person" if most_per_person is None else "most_per_person"
+            raise ValueError(
+                f"Expected person and most_per_person together, got only {given}. Give the person "
+                "of each row, and how many rows of a person an update may read."
+            )
+        self.persons = None if person is None else Persons(person, most_per_person)
+        rows = self.examples.count
+        if self.persons is not None and self.persons.rows != rows:
+            raise ValueError(
+                f"Expected person to have {rows} values, one for each row, got {self.persons.rows}."
+            )
         self._num_examples = (self.persons or self.examples).count
         self._expected_batch_size = _checked_batch_size(expected_batch_size, self._num_examples)
 
@@ -402,23 +413,6 @@ def _examples(x, y, sample_weight):
     if any(map(is_unread, leaves)):
         return columns_on_demand(x, y, sample_weight)
     return ExamplesInMemory(x, y, sample_weight)
-
-
-def _persons(person, most_per_person, rows):
-    if (person is None) != (most_per_person is None):
-        given = "person" if most_per_person is None else "most_per_person"
-        raise ValueError(
-            f"Expected person and most_per_person together, got only {given}. Give the person of "
-            "each row, and how many rows of a person an update may read."
-        )
-    if person is None:
-        return None
-    persons = Persons(person, most_per_person)
-    if persons.rows != rows:
-        raise ValueError(
-            f"Expected person to have {rows} values, one for each row, got {persons.rows}."
-        )
-    return persons
 
 
 def _checked_batch_size(value, num_examples):

@@ -52,7 +52,11 @@ def hadamard(rng, count, shape):
     signs = np.empty((count, size), np.float32)
     # Row by row: the matrix of an image in colour would take hundreds of megabytes.
     for place, row in enumerate(rows):
-        signs[place] = 1 - 2 * _parity(row & columns)
+        # Whether the number of ones in the binary digits is odd, as 0 and 1.
+        numbers = row & columns
+        for shift in (32, 16, 8, 4, 2, 1):
+            numbers = numbers ^ (numbers >> shift)
+        signs[place] = 1 - 2 * (numbers & 1)
     return 0.5 + 0.5 * signs.reshape(count, *shape)
 
 
@@ -67,13 +71,6 @@ def cosine(rng, count, shape):
         image = fft.idctn(wave.reshape(height, width), norm="ortho")
         images[place] = (0.5 + 0.5 * image / abs(image).max())[..., np.newaxis]
     return images
-
-
-def _parity(numbers):
-    """Whether the number of ones in the binary digits of integers is odd, as 0 and 1."""
-    for shift in (32, 16, 8, 4, 2, 1):
-        numbers = numbers ^ (numbers >> shift)
-    return numbers & 1
 
 
 # --- noise with neighbours that resemble each other: functions (rng, count, shape) ---
@@ -254,7 +251,15 @@ def synthetic_rows(
             f"Expected shape (height, width, channels) for kind={kind!r}, got {shape}. Use a kind "
             'for any shape, such as "gaussian".'
         )
-    low, high = _checked_range(kind, made.value_range if value_range is None else value_range)
+    value_range = made.value_range if value_range is None else value_range
+    is_pair = isinstance(value_range, (tuple, list)) and len(value_range) == 2
+    if is_pair and made.of == "tokens":
+        is_pair = all(isinstance(v, (int, np.integer)) and v >= 0 for v in value_range)
+    if not (is_pair and np.isfinite(value_range).all() and value_range[0] < value_range[1]):
+        raise arguments.refusal(
+            "value_range", f"to be a pair (lower, upper) for kind={kind!r}", value_range
+        )
+    low, high = value_range
     rng = np.random.default_rng(seed)
     if made.of == "tokens":
         return (low + made.make(rng, n, shape, high - low + 1)).astype(np.int32)
@@ -270,17 +275,6 @@ def _default_kind(shape):
     if len(shape) != _IMAGE_RANK:
         return "gaussian"
     return "ink" if shape[-1] == 1 else "fractal"
-
-
-def _checked_range(kind, value_range):
-    is_pair = isinstance(value_range, (tuple, list)) and len(value_range) == 2
-    if is_pair and _KINDS[kind].of == "tokens":
-        is_pair = all(isinstance(v, (int, np.integer)) and v >= 0 for v in value_range)
-    if not (is_pair and np.isfinite(value_range).all() and value_range[0] < value_range[1]):
-        raise arguments.refusal(
-            "value_range", f"to be a pair (lower, upper) for kind={kind!r}", value_range
-        )
-    return value_range
 
 
 @dataclasses.dataclass(frozen=True)

@@ -48,7 +48,13 @@ def hash_tokens(
         ValueError: if a size is too small or too large for int32.
     """
     vocabulary_size = _checked_size(vocabulary_size, 2)
-    return _rows(texts, sequence_length, lambda token: _hashed(token, vocabulary_size))
+
+    def hashed(token):
+        # Lone surrogates occur in badly decoded texts, and must not stop a run.
+        digest = hashlib.blake2b(token.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        return 1 + int.from_bytes(digest, "little") % (vocabulary_size - 1)
+
+    return _rows(texts, sequence_length, hashed)
 
 
 def common_words(texts: Sequence[str] | np.ndarray, vocabulary_size: int) -> tuple[str, ...]:
@@ -143,9 +149,3 @@ def _checked_size(vocabulary_size, least):
             f"vocabulary_size={vocabulary_size}."
         )
     return vocabulary_size
-
-
-def _hashed(token, vocabulary_size):
-    # Lone surrogates occur in badly decoded texts, and must not stop a run.
-    digest = hashlib.blake2b(token.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return 1 + int.from_bytes(digest, "little") % (vocabulary_size - 1)

@@ -29,10 +29,20 @@ def map_rows(one, rows):
         try:
             specs = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype), tuple(rows))
             apart = traced(lambda *rows: tf.vectorized_map(one, rows), specs)
-            _check_shapes_of_rows(apart.graph)
+            # What is stacked may have another shape for each row, as in `tf.where`. An operation
+            # without a converter is run one row at a time, which shows only when it runs.
+            for op in apart.graph.get_operations():
+                of_each = op.type == "TensorListStack" and op.name.endswith(_STACK_OF_ROWS)
+                if of_each and not op.outputs[0].shape[1:].is_fully_defined():
+                    name = op.name.removesuffix(_STACK_OF_ROWS)
+                    raise NotImplementedError(f"{name} may have another shape for each row")
         except Exception as error:  # converters of TensorFlow raise whatever their code runs into
             # If the function itself fails, it fails here again, with its own message.
-            results = _looped(one, rows)
+            of_one = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape[1:], t.dtype), rows)
+            function = tf.function(one)
+            outputs = function.get_concrete_function(of_one).structured_outputs
+            signature = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype), outputs)
+            results = tf.map_fn(function, rows, fn_output_signature=signature)
             _warn_of_loop(error)
         else:
             results = apart(*rows)
@@ -59,7 +69,11 @@ def refused_unless_vectorized(engine):
         try:
             yield
         except Exception as error:  # see `map_rows`
-            if not _is_of_vectorization(error):
+            # An error of vectorisation, not of the operations themselves?
+            files = [
+                frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)
+            ]
+            if not any("parallel_for" in file for file in files):
                 raise
             raise ValueError(
                 "Expected operations that TensorFlow can vectorise over rows with "
@@ -76,37 +90,11 @@ def _warn_of_loop(error):
     )
 
 
-def _is_of_vectorization(error):
-    """Whether an error comes from vectorising operations, not from the operations themselves."""
-    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return any("parallel_for" in file for file in files)
-
-
-def _check_shapes_of_rows(graph):
-    """Rejects what is stacked though it may have another shape for each row, as in `tf.where`.
-
-    An operation without a converter is run one row at a time, which shows only when it runs.
-    """
-    for op in graph.get_operations():
-        of_each = op.type == "TensorListStack" and op.name.endswith(_STACK_OF_ROWS)
-        if of_each and not op.outputs[0].shape[1:].is_fully_defined():
-            name = op.name.removesuffix(_STACK_OF_ROWS)
-            raise NotImplementedError(f"{name} may have another shape for each row")
-
-
 def _at_least_one_row(rows):
     """`rows`, or a row of zeros if there are none: several ops do not vectorise over no rows."""
     none = tf.cast(tf.equal(tf.shape(rows)[:1], 0), tf.int32)
     extra = tf.zeros(tf.concat([none, tf.shape(rows)[1:]], 0), rows.dtype)
     return tf.ensure_shape(tf.concat([rows, extra], 0), [None, *rows.shape[1:]])
-
-
-def _looped(one, rows):
-    of_one = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape[1:], t.dtype), rows)
-    function = tf.function(one)
-    outputs = function.get_concrete_function(of_one).structured_outputs
-    signature = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype), outputs)
-    return tf.map_fn(function, rows, fn_output_signature=signature)
 
 
 def _in_short(error):

@@ -118,12 +118,23 @@ class Taps:
         wanted = {variable.ref() for variable in variables}
         owners, self._rules = {}, {}
         for layer in (model, *sublayers(model)):
-            _check_runs_once(layer, wanted)
+            if is_rematerialized(layer) and any(w.ref() in wanted for w in weights(layer)):
+                raise refusal_of_engine(
+                    f"{type(layer).__name__} {layer.name!r} was made in a RematScope, which runs "
+                    "it a second time in the backward pass",
+                    'Make the layer outside of the scope, or use engine="per_example".',
+                )
         for layer in weight_owners(model):
             owned = [w for w in own_weights(layer) if w.ref() in wanted]
             if not owned:
                 continue
-            _check_is_not_quantized(layer)
+            # Keras runs it by another method than `call`.
+            if is_quantized(layer):
+                raise refusal_of_engine(
+                    f"Expected trained layers that are not quantised, got {type(layer).__name__} "
+                    f"{layer.name!r} with {layer.quantization_mode!r}",
+                    'Freeze it (layer.trainable = False), or use engine="per_example".',
+                )
             self._rules[layer] = rule_for(layer) or _fallback(layer)
             for variable in owned:
                 owners.setdefault(variable.ref(), []).append(layer)
@@ -175,7 +186,10 @@ class Taps:
                     f"Layer {layer.name!r} is called inside a loop, a condition or a function of "
                     "TensorFlow, where its gradients cannot be tracked"
                 )
-            tap = Tap(layer, self._rule_of_call(layer, rule), self._rows_per_example)
+            of_call = rule
+            if layer in self._broadcast:
+                of_call = BroadcastOutputRule(self._examples * self._rows_per_example)
+            tap = Tap(layer, of_call, self._rows_per_example)
 
             def watch(z):
                 tape.watch(z)
@@ -195,11 +209,6 @@ class Taps:
 
         return tapped
 
-    def _rule_of_call(self, layer, rule):
-        if layer in self._broadcast:
-            return BroadcastOutputRule(self._examples * self._rows_per_example)
-        return rule
-
     def _on_inner_rows(self, layer, rule, method):
         """`method` of a wrapper, with the layers inside it on as many rows as its rule says."""
 
@@ -213,26 +222,6 @@ class Taps:
                 self._rows_per_example = outside
 
         return wrapped
-
-
-def _check_is_not_quantized(layer):
-    """Rejects a layer with trained weights that Keras runs by another method than `call`."""
-    if is_quantized(layer):
-        raise refusal_of_engine(
-            f"Expected trained layers that are not quantised, got {type(layer).__name__} "
-            f"{layer.name!r} with {layer.quantization_mode!r}",
-            'Freeze it (layer.trainable = False), or use engine="per_example".',
-        )
-
-
-def _check_runs_once(layer, wanted):
-    """Rejects a layer with trained weights, its own or inside it, that Keras runs twice."""
-    if is_rematerialized(layer) and any(w.ref() in wanted for w in weights(layer)):
-        raise refusal_of_engine(
-            f"{type(layer).__name__} {layer.name!r} was made in a RematScope, which runs it a "
-            "second time in the backward pass",
-            'Make the layer outside of the scope, or use engine="per_example".',
-        )
 
 
 def _output(rule, layer, call, inputs, *args, **kwargs):

@@ -167,20 +167,17 @@ def prove_traced(trace, examples, public=()):
             proof = prove_pass(function.graph, kept[1], examples, public)
             found = tuple(layer for layer in proof.broadcast_layers if layer not in broadcast)
             if not found:
-                _check_computed_alike(first or kept[0], kept[0], broadcast)
+                if not computed_alike(first or kept[0], kept[0], broadcast):
+                    names = [layer.name for layer in broadcast]
+                    raise refusal_of_engine(
+                        f"The model reads numbers from the shape of the output of {names}, so that "
+                        "one output for all examples and a copy for each do not give the same "
+                        "result",
+                        'Do not read that shape, or use engine="per_example".',
+                    )
                 return replace(proof, broadcast_layers=broadcast), function, broadcast
         first = first or kept[0]
         broadcast += found
-
-
-def _check_computed_alike(first, last, broadcast):
-    if not computed_alike(first, last, broadcast):
-        names = [layer.name for layer in broadcast]
-        raise refusal_of_engine(
-            f"The model reads numbers from the shape of the output of {names}, so that one output "
-            "for all examples and a copy for each do not give the same result",
-            'Do not read that shape, or use engine="per_example".',
-        )
 
 
 def prove_pass(graph, kept, examples, public=()):

@@ -86,7 +86,12 @@ def replaced(layer, variables, draws):
 
             def draw(variable, module=module):
                 missing.pop(id(variable), None)
-                return _as_read_by(module, variable, draws[id(variable)])
+                # In the dtype in which `module` reads the variable during its call.
+                draw = draws[id(variable)]
+                if not is_cast_by_keras(variable):
+                    return draw
+                dtype = tf.as_dtype(getattr(module, "compute_dtype", None) or draw.dtype)
+                return tf.cast(draw, dtype) if dtype.is_floating else draw
 
             changes = {}
             for name, value in vars(module).items():
@@ -103,14 +108,6 @@ def replaced(layer, variables, draws):
                 "like, or in a list, tuple or dict."
             )
         yield
-
-
-def _as_read_by(module, variable, draw):
-    """`draw` in the dtype in which `module` reads `variable` during its call."""
-    if not is_cast_by_keras(variable):
-        return draw
-    dtype = tf.as_dtype(getattr(module, "compute_dtype", None) or draw.dtype)
-    return tf.cast(draw, dtype) if dtype.is_floating else draw
 
 
 def _with_draws(value, draws, draw, seen):

@@ -48,7 +48,10 @@ def shaped_graph(op, name, shapes):
     """
     function = _function(op, name)
     graph = _graph_of(op, function)
-    says_more = any(_says_more(s, x.shape) for s, x in zip(shapes, graph.inputs, strict=True))
+    says_more = any(
+        s.rank is not None and str(s) != str(x.shape) and not x.shape.is_fully_defined()
+        for s, x in zip(shapes, graph.inputs, strict=True)
+    )
     if not says_more or not hasattr(function, "cached_definition"):
         return graph
     definition = type(function.cached_definition)()
@@ -65,11 +68,6 @@ def shaped_graph(op, name, shapes):
             for known, tensor in zip(traced.outputs, again.outputs, strict=True):
                 tensor.set_shape(known.shape)
     return shaped
-
-
-def _says_more(shape, than):
-    """Whether a static shape says more than another that it is compatible with."""
-    return shape.rank is not None and str(shape) != str(than) and not than.is_fully_defined()
 
 
 def _function(op, name):

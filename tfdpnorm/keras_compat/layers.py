@@ -190,7 +190,9 @@ def repeating(layers):
         with _repeating_seeds(layers):
             yield
         return
-    sources = _keras_sources(layers)
+    # Those of Keras' random layers and cells, each once.
+    found = [x._random_generator for x in layers if hasattr(x, "_random_generator")]
+    sources = list({id(source): source for source in found}.values())
     before = [dict(vars(source)) for source in sources]
     try:
         for number, source in enumerate(sources):
@@ -233,12 +235,6 @@ def seed_states(model):
     """Returns the variables by which layers of Keras 3 know what they draw next, a list."""
     layers = (model, *sublayers(model)) if KERAS_3 else ()
     return raw([source.state for source in _seed_generators(layers)])
-
-
-def _keras_sources(layers):
-    """Returns the random generators of Keras' random layers and cells, each once."""
-    found = [x._random_generator for x in layers if hasattr(x, "_random_generator")]
-    return list({id(source): source for source in found}.values())
 
 
 # --- batch normalisation ---

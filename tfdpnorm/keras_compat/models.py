@@ -146,25 +146,21 @@ def _float_spec(shape):
 def sublayers(model):
     """Returns all layers inside `model` (not itself), nested models and wrappers included."""
     if KERAS_3:
-        return _in_order(model)
+        # Depth first, in the order in which they were made; without a Sequential's graph of layers.
+        found, seen = [], {id(model)}
+
+        def visit(layer):
+            is_graph = isinstance(layer, keras.Sequential)
+            hidden = getattr(layer, "_functional", None) if is_graph else None
+            for inner in layer._layers:
+                if inner is not hidden and id(inner) not in seen:
+                    seen.add(id(inner))
+                    found.append(inner)
+                    visit(inner)
+
+        visit(model)
+        return found
     return list(model._flatten_layers(include_self=False))
-
-
-def _in_order(model):
-    """Depth first, in the order in which they were made; without a Sequential's graph of layers."""
-    found, seen = [], {id(model)}
-
-    def visit(layer):
-        is_graph = isinstance(layer, keras.Sequential)
-        hidden = getattr(layer, "_functional", None) if is_graph else None
-        for inner in layer._layers:
-            if inner is not hidden and id(inner) not in seen:
-                seen.add(id(inner))
-                found.append(inner)
-                visit(inner)
-
-    visit(model)
-    return found
 
 
 _MODULES = (tf.Module, keras.layers.Layer, keras.metrics.Metric, keras.optimizers.Optimizer)

@@ -59,8 +59,10 @@ class _Conversion:
         for op in operations:
             plain = made[op.name]
             plain.inputs = [made[x.op.name].outputs[x.value_index] for x in op.inputs]
-            for name, function in _functions(op):
-                plain.functions[name] = self._called(op, function)
+            for attribute, names in called_functions(op).items():
+                for i, name in enumerate(names):
+                    key = attribute if len(names) == 1 else f"{attribute}[{i}]"
+                    plain.functions[key] = self._called(op, name)
         inputs, outputs = (
             [made[x.op.name].outputs[x.value_index] for x in tensors]
             for tensors in (getattr(graph, "inputs", ()), getattr(graph, "outputs", ()))
@@ -84,7 +86,15 @@ class _Conversion:
 
 
 def _without_inputs(op):
-    kind = _kind_of(op)
+    if op.type not in _kinds:
+        definition, stateful = op.op_def, is_stateful(op)
+        names = [argument.name for argument in definition.input_arg]
+        _kinds[op.type] = _Kind(
+            [a.name for a in definition.attr if a.type in _READ],
+            tuple(names) if stateful else (),
+            stateful,
+        )
+    kind = _kinds[op.type]
     plain = Operation(
         op.type,
         op.name,
@@ -116,26 +126,7 @@ class _Kind(NamedTuple):
 _kinds = {}
 
 
-def _kind_of(op):
-    if op.type not in _kinds:
-        definition, stateful = op.op_def, is_stateful(op)
-        names = [argument.name for argument in definition.input_arg]
-        _kinds[op.type] = _Kind(
-            [a.name for a in definition.attr if a.type in _READ],
-            tuple(names) if stateful else (),
-            stateful,
-        )
-    return _kinds[op.type]
-
-
 def _readable(value):
     if isinstance(value, list):
         return [_readable(v) for v in value]
     return value.decode(errors="replace") if isinstance(value, bytes) else value
-
-
-def _functions(op):
-    """Pairs of the key of a function in `Operation.functions`, and its name."""
-    for attribute, names in called_functions(op).items():
-        for i, name in enumerate(names):
-            yield (attribute if len(names) == 1 else f"{attribute}[{i}]"), name

@@ -74,7 +74,25 @@ class BeginsWithinEpoch(keras.Model):
             """One graph of as many steps as are asked for at each call, as in Keras 2."""
             if self.train_function is not None and not force:
                 return self.train_function
-            run = _steps(self)
+            # An execution of the steps, from an iterator to logs.
+            step = self.train_step
+            if self.jit_compile and not self.run_eagerly:
+                step = tf.function(step, jit_compile=True, autograph=False)
+
+            def one(iterator):
+                return step(next(iterator))
+
+            def several(iterator):
+                logs = one(iterator)
+
+                def body(number, *_):
+                    return [number + 1, *tf.nest.flatten(one(iterator))]
+
+                first = [tf.constant(1, tf.int64), *tf.nest.flatten(logs)]
+                last = tf.while_loop(lambda number, *_: number < self._steps_now, body, first)
+                return tf.nest.pack_sequence_as(logs, last[1:])
+
+            run = one if self.steps_per_execution == 1 else several
             if not self.run_eagerly:
                 run = tf.function(run, autograph=False)
             self.train_function = run
@@ -103,29 +121,6 @@ class _Executions:
             self._model._steps_now.assign(count)
             steps = (step, step + count - 1) if KERAS >= (3, 11) else (step,)
             yield *steps, self._iterator
-
-
-def _steps(model):
-    """The training function of a model: an execution of its steps, from an iterator to logs."""
-
-    step = model.train_step
-    if model.jit_compile and not model.run_eagerly:
-        step = tf.function(step, jit_compile=True, autograph=False)
-
-    def one(iterator):
-        return step(next(iterator))
-
-    def several(iterator):
-        logs = one(iterator)
-
-        def body(number, *_):
-            return [number + 1, *tf.nest.flatten(one(iterator))]
-
-        first = [tf.constant(1, tf.int64), *tf.nest.flatten(logs)]
-        last = tf.while_loop(lambda number, *_: number < model._steps_now, body, first)
-        return tf.nest.pack_sequence_as(logs, last[1:])
-
-    return one if model.steps_per_execution == 1 else several
 
 
 def repeatable(iterator):

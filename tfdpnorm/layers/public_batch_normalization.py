@@ -63,7 +63,6 @@ class PublicMomentsLayer(keras.layers.Layer):
                 f"Expected the size of axis {self.axis} to be known, got input shape "
                 f"{tuple(input_shape)} in layer {self.name!r}."
             )
-        self._channel_axis = axis
         self._spatial_axes = [i for i in range(1, rank) if i != axis]
         self._broadcast_shape = [channels if i == axis else 1 for i in range(rank)]
         return channels

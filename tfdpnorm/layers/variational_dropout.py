@@ -162,7 +162,11 @@ class VariationalDropout(LossOfWeights, SavesAllVariables):
         elif self.noise_is_tied:
             self.noise_log_alpha = self.add_weight(
                 name="noise_log_alpha",
-                shape=self._alpha_shape(),
+                shape={
+                    "weight": self.kernel.shape,
+                    "neuron": self.kernel.shape[-1:],
+                    "layer": [1],
+                }[self.alpha_per],
                 initializer=keras.initializers.Constant(self.initial_log_alpha),
                 trainable=self.noise == "learnt",
             )
@@ -181,13 +185,6 @@ class VariationalDropout(LossOfWeights, SavesAllVariables):
             # As Keras' regularisers are: a function of the weights, whenever it is asked for. Not a
             # loss of a call, which private training rejects.
             self.add_loss_of_weights(self.kl_loss)
-
-    def _alpha_shape(self):
-        return {
-            "weight": self.kernel.shape,
-            "neuron": self.kernel.shape[-1:],
-            "layer": [1],
-        }[self.alpha_per]
 
     def noise_variance(self) -> tf.Tensor:
         """zeta^2 of the weights, float32 (float64 for such a layer): broadcasts to `kernel`."""

@@ -102,7 +102,20 @@ class WeightNoise(OutputsOfTheLayerInside, keras.layers.Wrapper):
     def __init__(
         self, layer: keras.layers.Layer, stddev: float, seed: int | None = None, **kwargs: Any
     ) -> None:
-        _check_layer(layer)
+        if not isinstance(layer, keras.layers.Layer):
+            raise ValueError(
+                f"Expected a Keras layer, got {layer!r}. Pass an instance, not a class."
+            )
+        if any(isinstance(x, WeightNoise) for x in [layer, *sublayers(layer)]):
+            raise ValueError(
+                f"{type(layer).__name__} {layer.name!r} draws its weights already. Variances add: "
+                "use one WeightNoise whose stddev is the root of their sum."
+            )
+        if isinstance(layer, (*NORMALIZATIONS, keras.layers.SpectralNormalization)):
+            raise ValueError(
+                f"WeightNoise does not draw the gamma and beta of a {type(layer).__name__}. Use "
+                f"{layer.name!r} without WeightNoise."
+            )
         kwargs.setdefault("dtype", layer.dtype_policy)
         super().__init__(layer, **kwargs)
         self._stddev = _checked_stddev(stddev)
@@ -146,20 +159,17 @@ class WeightNoise(OutputsOfTheLayerInside, keras.layers.Wrapper):
             self._check_weights()
             return outputs
         if self._first_call:
-            self._create_all_weights(inputs, args, kwargs)
+            # Some layers, as MultiHeadAttention, make weights only at their first call.
+            layers = [self.layer, *sublayers(self.layer)]
+            if not self.layer.weights or not all(layer.built for layer in layers):
+                # Traced, but never run: no moving average moves, nothing random is consumed.
+                build_by_a_call(self.layer, inputs, *args, **kwargs)
+                clear_losses(self.layer)
             self._check_weights()
             if await_values(self.layer.weights):
                 return self.layer(inputs, *args, **kwargs)
         with self._drawn():
             return self.layer(inputs, *args, **kwargs)
-
-    def _create_all_weights(self, inputs, args, kwargs):
-        """Makes the weights that a layer only makes at its first call, as MultiHeadAttention."""
-        layers = [self.layer, *sublayers(self.layer)]
-        if not self.layer.weights or not all(layer.built for layer in layers):
-            # Traced, but never run: no moving average moves, nothing random is consumed.
-            build_by_a_call(self.layer, inputs, *args, **kwargs)
-            clear_losses(self.layer)
 
     def _check_weights(self):
         if not _drawn_weights(self.layer):
@@ -234,21 +244,6 @@ def _drawn_weights(layer):
     return [w for w in layer.weights if raw(w).trainable and id(w) not in kept]
 
 
-def _check_layer(layer):
-    if not isinstance(layer, keras.layers.Layer):
-        raise ValueError(f"Expected a Keras layer, got {layer!r}. Pass an instance, not a class.")
-    if any(isinstance(x, WeightNoise) for x in [layer, *sublayers(layer)]):
-        raise ValueError(
-            f"{type(layer).__name__} {layer.name!r} draws its weights already. Variances add: use "
-            "one WeightNoise whose stddev is the root of their sum."
-        )
-    if isinstance(layer, (*NORMALIZATIONS, keras.layers.SpectralNormalization)):
-        raise ValueError(
-            f"WeightNoise does not draw the gamma and beta of a {type(layer).__name__}. Use "
-            f"{layer.name!r} without WeightNoise."
-        )
-
-
 def _checked_stddev(stddev):
     """Returns `stddev` as a float; rejects what float32, in which noise is drawn, does not hold."""
     expected, remedy = "to be a finite float32 number >= 0", "Pass 0.0 for none."
@@ -288,7 +283,16 @@ def with_weight_noise(model: keras.Model, stddev: float, seed: int | None = None
     if not stddev:
         return model
     for part in models_within(model):
-        _check_model(part)
+        if not isinstance(part, keras.Model) or not is_made_of_layers(part):
+            raise ValueError(
+                f"Expected a functional or sequential model, got {type(part).__name__} "
+                f"{getattr(part, 'name', '')!r}. In another kind of model, wrap the layers in "
+                "WeightNoise where they are created."
+            )
+        if not part.built:
+            raise ValueError(
+                f"Model {part.name!r} has no weights yet. Call model.build(input_shape) first."
+            )
     seeds = None if seed is None else random.Random(seed)
 
     def wrapped(layer):
@@ -307,16 +311,3 @@ def with_weight_noise(model: keras.Model, stddev: float, seed: int | None = None
         copy_state(layer, wrapper.layer)
         set_trainable_alone(wrapper, layer.trainable)
     return noisy
-
-
-def _check_model(model):
-    if not isinstance(model, keras.Model) or not is_made_of_layers(model):
-        raise ValueError(
-            f"Expected a functional or sequential model, got {type(model).__name__} "
-            f"{getattr(model, 'name', '')!r}. In another kind of model, wrap the layers in "
-            "WeightNoise where they are created."
-        )
-    if not model.built:
-        raise ValueError(
-            f"Model {model.name!r} has no weights yet. Call model.build(input_shape) first."
-        )

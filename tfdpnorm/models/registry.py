@@ -10,7 +10,6 @@ from tensorflow import keras
 from tfdpnorm.arguments import choice, refusal
 from tfdpnorm.layers import with_weight_noise
 from tfdpnorm.models.normalization import Normalizer
-from tfdpnorm.models.standardization import standardized
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -78,7 +77,16 @@ def family(
             constants = settings.pop("standardized_by", None)
             normalize = Normalizer(norm, placement, last_hidden=last, **settings)
             title, part = (called(**given) if called else name), given.get("part", "whole")
-            _check_shape(input_shape, part, smallest)
+            choice("part", part, PARTS)
+            if part == "head":
+                if len(input_shape) != 1 or input_shape[0] is None:
+                    raise ValueError(
+                        'Expected input_shape=(units,) with part="head", got '
+                        f"{tuple(input_shape)}. Give it the output_shape[1:] of the model with "
+                        'part="features".'
+                    )
+            elif smallest is not None:
+                check_image_shape(input_shape, smallest)
             inputs = keras.Input(input_shape, dtype=dtype)
             x = inputs if part == "head" else standardized(inputs, constants)
             outputs = layers(x, normalize, num_classes, **given)
@@ -97,18 +105,6 @@ def family(
         return layers
 
     return add
-
-
-def _check_shape(input_shape, part, smallest):
-    choice("part", part, PARTS)
-    if part == "head":
-        if len(input_shape) != 1 or input_shape[0] is None:
-            raise ValueError(
-                f'Expected input_shape=(units,) with part="head", got {tuple(input_shape)}. Give '
-                'it the output_shape[1:] of the model with part="features".'
-            )
-    elif smallest is not None:
-        check_image_shape(input_shape, smallest)
 
 
 def check_image_shape(input_shape, smallest):
@@ -197,3 +193,30 @@ def build(
         model_options["input_shape"] = tuple(input_shape)
     model = _BUILDERS[name](norm=norm, num_classes=num_classes, **model_options)
     return with_weight_noise(model, weight_noise_stddev, weight_noise_seed)
+
+
+# Mean and standard deviation of red, green and blue, of pixels in [0, 1].
+PUBLIC_MOMENTS = {
+    "cifar100": ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
+    "imagenet": ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+}
+
+
+def standardized(x, dataset):
+    """Images [batch, height, width, 3] with pixels in [0, 1], standardised by channel.
+
+    With `dataset` None, they are returned as they are.
+
+    Privacy:
+        The constants are those of a public data set, so that no private example is counted in them.
+        Klause et al. take those of CIFAR-10 itself.
+    """
+    if dataset is None:
+        return x
+    mean, stddev = PUBLIC_MOMENTS[choice("standardized_by", dataset, tuple(PUBLIC_MOMENTS))]
+    if x.shape[-1] != len(mean):
+        raise refusal(
+            "standardized_by", "with images of three channels only", f"{x.shape[-1]} channels"
+        )
+    variance = [value**2 for value in stddev]
+    return keras.layers.Normalization(mean=mean, variance=variance, name="standardized")(x)

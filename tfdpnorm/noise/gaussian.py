@@ -86,8 +86,17 @@ class GaussianNoise:
             # One vector for all of a dtype. Updates are numbered from 0: the upper bits are free.
             place = tf.stack([update + (number << 40), tf.zeros_like(update)])
             indices = [i for i, s in enumerate(sums) if s.dtype == dtype]
-            begins, length = _rooms([sums[i] for i in indices])
-            vector = _packed([sums[i] for i in indices], begins, length)
+            # Starts on multiples of 16 numbers are where TensorFlow slices without a copy.
+            tensors = [sums[i] for i in indices]
+            ends = np.cumsum([-(-t.shape.num_elements() // 16) * 16 for t in tensors]).tolist()
+            begins, parts = [0, *ends[:-1]], []
+            for tensor, begin, end in zip(tensors, begins, ends, strict=True):
+                count = tensor.shape.num_elements()
+                parts += [
+                    tf.reshape(tensor, [count]),
+                    tf.zeros([end - begin - count], tensor.dtype),
+                ]
+            vector = tf.concat(parts, axis=0)
             noised = self._noised(vector, float(stddev), place)
             for i, begin in zip(indices, begins, strict=True):
                 count = sums[i].shape.num_elements()
@@ -103,19 +112,3 @@ class GaussianNoise:
             return self._words(b"further", place, [FURTHER_WORDS, count])
 
         return noised_on_grid(vector, stddev, words, further, all_in_float64=in_xla())
-
-
-def _rooms(tensors):
-    """Where each tensor begins in a vector of all, and the length of that, an even number."""
-    # Starts on multiples of 16 numbers are where TensorFlow slices without a copy.
-    ends = np.cumsum([-(-t.shape.num_elements() // 16) * 16 for t in tensors]).tolist()
-    return [0, *ends[:-1]], ends[-1]
-
-
-def _packed(tensors, begins, length):
-    """All numbers in one vector."""
-    parts = []
-    for tensor, begin, end in zip(tensors, begins, [*begins[1:], length], strict=True):
-        count = tensor.shape.num_elements()
-        parts += [tf.reshape(tensor, [count]), tf.zeros([end - begin - count], tensor.dtype)]
-    return tf.concat(parts, axis=0)

@@ -415,7 +415,13 @@ def rdp_of(event, orders=RDP_ORDERS):
         floor += count * _second_order_rdp(sampling_rate, noise_multiplier, orders)
         with np.errstate(divide="ignore", over="ignore"):
             unsampled += count * orders / 2 / np.square(np.float64(noise_multiplier))
-    rdp = np.minimum(rdp, _between_whole_orders(np.maximum(rdp, floor), orders))
+    # By convexity from the whole orders, and infinite above the last one.
+    whole = np.flatnonzero(orders == np.floor(orders))
+    whole = whole[np.argsort(orders[whole])]
+    knots = np.append(1.0, orders[whole])
+    moments = np.append(0.0, np.maximum(rdp, floor)[whole] * (orders[whole] - 1))
+    between = np.interp(orders, knots, moments, right=np.inf) / (orders - 1)
+    rdp = np.minimum(rdp, np.where(np.isnan(between), np.inf, between))
     return np.where(unknown, np.inf, np.maximum(np.minimum(rdp, unsampled), floor))
 
 
@@ -485,19 +491,6 @@ def delta_for_pld(delta, updates):
             'Use "rdp", whose epsilon is a bound as well.'
         )
     return delta - lost
-
-
-def _between_whole_orders(rdp, orders):
-    """The bound at each of `orders` that follows from the whole ones by convexity, [len(orders)].
-
-    Infinite above the last whole order.
-    """
-    whole = np.flatnonzero(orders == np.floor(orders))
-    whole = whole[np.argsort(orders[whole])]
-    knots = np.append(1.0, orders[whole])
-    moments = np.append(0.0, rdp[whole] * (orders[whole] - 1))
-    between = np.interp(orders, knots, moments, right=np.inf) / (orders - 1)
-    return np.where(np.isnan(between), np.inf, between)
 
 
 def _gaussian_parts(event, count=1):

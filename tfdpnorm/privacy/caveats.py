@@ -299,7 +299,11 @@ class Caveat:
         code = arguments.choice("code", self.code, _WORDS)
         arguments.instance("fields", self.fields, Mapping)
         fields = {str(n): arguments.scalar(str(n), value) for n, value in self.fields.items()}
-        needed = _fields_in(_WORDS[code][1])
+        words = _WORDS[code][1]
+        if callable(words):
+            needed = set(inspect.signature(words).parameters)
+        else:
+            needed = {name for _, name, _, _ in string.Formatter().parse(words) if name}
         if fields.keys() != needed:
             raise ValueError(
                 f"Expected a caveat {code!r} with the fields {sorted(needed)}, got "
@@ -325,9 +329,3 @@ class Caveat:
 def caveat(code, **fields):
     """Returns the `Caveat` of a code with fields; see there."""
     return Caveat(code, fields)
-
-
-def _fields_in(words):
-    if callable(words):
-        return set(inspect.signature(words).parameters)
-    return {name for _, name, _, _ in string.Formatter().parse(words) if name}

@@ -233,7 +233,15 @@ def read_journal(path):
         decoded.append(_decode_line(path, number, line, before))
         journal._took(line + b"\n")
         before = journal._checksums[-1]
-    _check_torn(path, len(lines) + 1, rest)
+    # Rejects bytes after the last line that are not the beginning of the following one.
+    following = len(lines) + 1
+    text = rest.rstrip(b"\0")
+    begin = b'{"line":%d,"kind":"' % following
+    is_text = all(32 <= byte < 127 for byte in text)
+    begins = text.startswith(begin) or begin.startswith(text)
+    whole = _LINE.match(text)
+    if not is_text or not begins or (whole and whole.end() != len(text)):
+        raise corrupt(path, following, "bytes that do not begin a line")
     journal.torn, journal._digest = bool(rest), hashlib.sha256(data).digest()
     return journal, decoded
 
@@ -275,17 +283,6 @@ def _decode_line(path, number, line, before):
         raise corrupt(path, number, "another line number, or no JSON") from None
     del fields["sum"]
     return fields
-
-
-def _check_torn(path, number, rest):
-    """Rejects a `rest`, bytes after the last line, that is not the beginning of line `number`."""
-    text = rest.rstrip(b"\0")
-    begin = b'{"line":%d,"kind":"' % number
-    is_text = all(32 <= byte < 127 for byte in text)
-    begins = text.startswith(begin) or begin.startswith(text)
-    whole = _LINE.match(text)
-    if not is_text or not begins or (whole and whole.end() != len(text)):
-        raise corrupt(path, number, "bytes that do not begin a line")
 
 
 def _check_absent(path):

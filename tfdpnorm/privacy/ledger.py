@@ -55,7 +55,14 @@ class PrivacyLedger:
 
     def __init__(self, plan: PrivacyPlan, settings: Mapping[str, Any] | None = None) -> None:
         plan = arguments.instance("plan", plan, PrivacyPlan, remedy="Build one with make_plan.")
-        self._state, self._settings = first_state(plan), _checked_settings(settings)
+        settings = {} if settings is None else settings
+        if not isinstance(settings, Mapping):
+            raise arguments.refusal("settings", "to be a dict", settings)
+        for name in settings:
+            if not isinstance(name, str):
+                raise ValueError(f"Expected the names in settings to be strings, got {name!r}.")
+        settings = {n: arguments.scalar(f"settings[{n!r}]", v) for n, v in settings.items()}
+        self._state, self._settings = first_state(plan), settings
         self.run_id = uuid.uuid4().hex[:12]
         self.software = software()
         self.file = self._stated_file = None
@@ -368,14 +375,3 @@ def _plan_fields(plan):
     fields = {field.name: getattr(plan, field.name) for field in dataclasses.fields(plan)}
     fields["earlier"] = [dataclasses.asdict(phase) for phase in plan.earlier]
     return {name: "inf" if value == math.inf else value for name, value in fields.items()}
-
-
-def _checked_settings(settings):
-    if settings is None:
-        return {}
-    if not isinstance(settings, Mapping):
-        raise arguments.refusal("settings", "to be a dict", settings)
-    for name in settings:
-        if not isinstance(name, str):
-            raise ValueError(f"Expected the names in settings to be strings, got {name!r}.")
-    return {name: arguments.scalar(f"settings[{name!r}]", settings[name]) for name in settings}

@@ -129,7 +129,10 @@ def read_metadata(path):
         )
     for origin in metadata["origins"]:
         caveats = [Caveat(**each) for each in origin["caveats"]]
-        remember(origin["weights"], [_from_file(each, path.name) for each in caveats])
+        for i, each in enumerate(caveats):
+            if each.fields.get("file", "") is None:
+                caveats[i] = caveat(each.code, **{**each.fields, "file": path.name})
+        remember(origin["weights"], caveats)
     return metadata
 
 
@@ -160,7 +163,11 @@ def weight_digests(weights):
     """
     weights = [np.ascontiguousarray(array) for array in weights if array.dtype.kind == "f"]
     digests = [_digest(a) for a in weights if a.size >= _SMALLEST and np.ptp(a) != 0]
-    return digests or _digest_of_all(weights)
+    if digests or not weights:
+        return digests
+    # Unless they are as plain as initial ones are.
+    numbers = np.concatenate([array.ravel() for array in weights])
+    return [_digest(numbers)] if len(np.unique(numbers)) >= _FEWEST_DIFFERENT else []
 
 
 def _caveats(origins):
@@ -178,12 +185,6 @@ def _rank(each):
     return each.fields.get("updates", 0), each.fields.get("file") is not None
 
 
-def _from_file(each, name):
-    if each.fields.get("file", "") is None:
-        return caveat(each.code, **{**each.fields, "file": name})
-    return each
-
-
 def _text(path):
     if path.is_dir():
         file = path / _EXTRA / _NAME
@@ -192,26 +193,17 @@ def _text(path):
         with zipfile.ZipFile(path) as archive:
             if _NAME in archive.namelist():
                 return archive.read(_NAME).decode()
-            return archive.comment.decode() if _is_metadata(archive.comment) else None
+            try:
+                is_ours = not {"origins", "weights"}.isdisjoint(json.loads(archive.comment))
+            except (ValueError, TypeError):  # of another program
+                is_ours = False
+            return archive.comment.decode() if is_ours else None
     import h5py
 
     if not h5py.is_hdf5(path):
         return None
     with h5py.File(path, "r") as file:
         return file.attrs.get(_NAME)
-
-
-def _is_metadata(comment):
-    try:
-        return not {"origins", "weights"}.isdisjoint(json.loads(comment))
-    except (ValueError, TypeError):  # of another program
-        return False
-
-
-def _digest_of_all(arrays):
-    """The digest of small weights together, unless they are as plain as initial ones are."""
-    numbers = np.concatenate([array.ravel() for array in arrays]) if arrays else np.zeros(0)
-    return [_digest(numbers)] if len(np.unique(numbers)) >= _FEWEST_DIFFERENT else []
 
 
 def _digest(array):

@@ -126,9 +126,6 @@ class PrivacyPlan(Checked):
         before = [f"of an earlier phase: {r}" for phase in self.earlier for r in phase.reasons]
         reasons = dict.fromkeys((*self.no_guarantee_because, *own, *before))
         self._set("no_guarantee_because", tuple(reasons))
-        self._limit_batches()
-
-    def _limit_batches(self):
         most, count = self.most_per_batch, self.num_examples
         if most is None:
             all_updates = Mechanism(self.sampling_rate, self.noise_multiplier, self.steps)

@@ -96,7 +96,16 @@ def most_per_batch_at(mechanism, num_examples, delta, accountant, rows=1):
             known[rows] = with_overflows(mechanism, _dearer(epsilon), rows)
     most = 1
     for of_person, deltas in known.items():
-        allowed = 0.0 if deltas is None else _most_expected(deltas, delta)
+        allowed = 0.0
+        if deltas is not None:
+            # The most expected overflows m <= 1 whose mean of `deltas`, by their number, is
+            # `delta`, between two logarithms.
+            low, high = -70.0, 0.0
+            for _ in range(50):
+                middle = (low + high) / 2
+                is_enough = mean_over_overflows(deltas, math.exp(middle)) <= delta
+                low, high = (middle, high) if is_enough else (low, middle)
+            allowed = math.exp(low)
         overflow = max(allowed, SHARE_OF_DELTA * delta) / mechanism.count
         rate = mechanism.sampling_rate
         most = max(most, most_per_batch_for(num_examples, rate, overflow, of_person))
@@ -120,16 +129,6 @@ def most_per_batch_for(num_examples, sampling_rate, overflow, rows=1):
 
 def _dearer(epsilon):
     return (1 + PRICE) * epsilon
-
-
-def _most_expected(deltas, delta):
-    """The most expected overflows m <= 1 whose mean of `deltas`, by their number, is `delta`."""
-    low, high = -70.0, 0.0  # logarithms
-    for _ in range(50):
-        middle = (low + high) / 2
-        is_enough = mean_over_overflows(deltas, math.exp(middle)) <= delta
-        low, high = (middle, high) if is_enough else (low, middle)
-    return math.exp(low)
 
 
 def _rounded_up(number, multiple=_MULTIPLE):

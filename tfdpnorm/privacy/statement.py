@@ -44,7 +44,7 @@ def privacy_statement(ledger: PrivacyLedger, weights: str | None = None) -> str:
     """
     facts = facts_of(ledger, weights)
     lines = lines_of(SUMMARY, facts)
-    for heading, sentences in sections_of(DETAILS, facts).items():
+    for heading, sentences in sections_of(facts).items():
         lines += ["", heading, *(f"- {sentence}" for sentence in sentences)]
     return "\n".join(lines)
 
@@ -71,10 +71,10 @@ def lines_of(template, facts):
     return list(_Words(facts).lines(template.strip("\n")))
 
 
-def sections_of(template, facts):
-    """Returns the lines below each heading that there is, without "- ": a dict of lists."""
+def sections_of(facts):
+    """Returns the lines of `DETAILS` by heading, without "- ": a dict of lists."""
     found = {}
-    for section in template.strip("\n").split("\n\n"):
+    for section in DETAILS.strip("\n").split("\n\n"):
         heading, _, body = section.partition("\n")
         words = _Words(facts)
         for title in words.lines(heading):
@@ -128,10 +128,6 @@ def _parsed(piece):
     return conditions, " ".join(words.split())
 
 
-def _at_most(count):
-    return "at most one" if count == 1 else f"up to {count}"
-
-
 def _one_in(probability):
     if not 0 < probability < 0.5:
         return f"{probability:g}"
@@ -145,7 +141,7 @@ _FORMATS = {
     "delta": delta_text,
     "percent": percent,
     "one_in": _one_in,
-    "at_most": _at_most,
+    "at_most": lambda count: "at most one" if count == 1 else f"up to {count}",
     "times": lambda count: "once" if count == 1 else f"{count} times",
     "given": lambda text: text or "not given",
     "accountant": lambda name: accountant_of(name).in_words,

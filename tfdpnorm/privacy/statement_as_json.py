@@ -8,7 +8,6 @@ from tfdpnorm.privacy.entries import ANSWERS
 from tfdpnorm.privacy.facts import facts_of
 from tfdpnorm.privacy.rounding import json_number
 from tfdpnorm.privacy.statement import sections_of
-from tfdpnorm.privacy.statement_text import DETAILS
 
 if TYPE_CHECKING:
     from typing import Any
@@ -46,7 +45,7 @@ def statement_json(ledger: PrivacyLedger, weights: str | None = None) -> dict[st
     """
     facts = facts_of(ledger, weights)
     declared, file, search = facts["declared"], facts["file"], facts["search"]
-    details = sections_of(DETAILS, facts)
+    details = sections_of(facts)
     return {
         "format": FORMAT,
         "run": facts["run"],
@@ -92,7 +91,11 @@ def _figures(figures):
 
 def _parameters(facts):
     """The numbers that epsilon is computed from, None where a search has none: trials differ."""
-    plan = facts["plan"]
+    plan, state = facts["plan"], facts["state"]
+    own = plan.mechanism(facts["updates_in_epsilon"])
+    asked = state.mechanisms(disjoint=False, whole_plan=state.is_held_to_plan)
+    # Epsilon composes those of this run, of its noisy answers, and of earlier phases.
+    mechanisms = [own, *asked, *plan.earlier_mechanisms]
     found = {
         "num_examples": plan.num_examples,
         "expected_batch_size": plan.expected_batch_size,
@@ -100,26 +103,17 @@ def _parameters(facts):
         "sampling": "poisson",
         "most_per_batch": plan.most_per_batch,
         "neighbouring_relation": "add_or_remove_one",
-        "updates": facts["state"].updates,
+        "updates": state.updates,
         "updates_planned": plan.steps,
         "updates_charged": facts["charged_updates"],
         "noise_multiplier": plan.noise_multiplier,
         "l2_norm_clip": json_number(plan.l2_norm_clip),
         "accountant": plan.accountant,
-        "mechanisms": _mechanisms(facts),
+        "mechanisms": [each._asdict() for each in mechanisms if each.count],
     }
     if facts["search"] is not None:
         found |= dict.fromkeys(_NOT_OF_SEARCHES if facts["is_of_search"] else _NOT_OF_TRIALS)
     return found
-
-
-def _mechanisms(facts):
-    """What epsilon composes: of this run, of its noisy answers, of earlier phases."""
-    plan, state = facts["plan"], facts["state"]
-    own = plan.mechanism(facts["updates_in_epsilon"])
-    asked = state.mechanisms(disjoint=False, whole_plan=state.is_held_to_plan)
-    parts = [own, *asked, *plan.earlier_mechanisms]
-    return [part._asdict() for part in parts if part.count]
 
 
 def _registry_record(facts, details):

@@ -59,7 +59,10 @@ def automatic_rows(model, parts, plan, *, replicas, run_dir):
             "Expected a number as physical_batch_size with the engines of tensorflow-privacy, got "
             f'"auto": they compute nothing before the model has an optimizer. {_REMEDY}'
         )
-    rows, why = _rows_of_run(run_dir), "with which the run started"
+    rows, why = None, "with which the run started"
+    if run_dir is not None and run_dir.resume:
+        state, _ = last_whole_state(pathlib.Path(run_dir.path))
+        rows = state and state.get("physical_batch_size")
     if rows is None:
         trial = _Trial(model, parts, plan)
         slots = slots_of_plan(plan, replicas=replicas.count)
@@ -127,14 +130,6 @@ def _no_memory(found):
     )
 
 
-def _rows_of_run(run_dir):
-    """The rows that the run in a folder continues with; None for one that begins."""
-    if run_dir is None or not run_dir.resume:
-        return None
-    state, _ = last_whole_state(pathlib.Path(run_dir.path))
-    return state and state.get("physical_batch_size")
-
-
 class _Trial:
     """Clipped sums of synthetic rows, for the memory that they take."""
 
@@ -184,7 +179,16 @@ class _Trial:
     def _traced(self, rows):
         """Function that computes the clipped sum of so many synthetic rows, and changes nothing."""
         model, parts = self._model, self._parts
-        lot = _synthetic_lot(self._specs, rows, integer_bound(model))
+        # A few rows, repeated.
+        flat = tf.nest.map_structure(
+            lambda s: tf.TensorSpec([None, *s.shape[2:]], s.dtype), self._specs.x
+        )
+        few = synthetic_examples(flat, _DIFFERENT_ROWS, integer_bound(model))
+        chosen = tf.range(rows)[tf.newaxis] % _DIFFERENT_ROWS
+        ones = tf.ones([1, rows])
+        weights = tf.ones([1, rows, *self._specs.sample_weight.shape[2:]])
+        x = tf.nest.map_structure(lambda a: tf.gather(a, chosen), few)
+        lot = Lot(x, weights, weights, ones)
         specs = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape, t.dtype), lot)
         with undisturbed(model, *parts.views.augmentations):
             update = rehearsed_update(model, parts, self._plan, lambda proof, count: False)
@@ -201,17 +205,6 @@ class _Trial:
 def _settled_megabytes():
     memory.start_peak_anew()
     return memory.resident_megabytes()
-
-
-def _synthetic_lot(specs, rows, bound):
-    """`Lot` of tensors [1, rows, ...] like `specs` [None, ..., ...]: a few rows, repeated."""
-    flat = tf.nest.map_structure(lambda s: tf.TensorSpec([None, *s.shape[2:]], s.dtype), specs.x)
-    few = synthetic_examples(flat, _DIFFERENT_ROWS, bound)
-    chosen = tf.range(rows)[tf.newaxis] % _DIFFERENT_ROWS
-    ones = tf.ones([1, rows])
-    weights = tf.ones([1, rows, *specs.sample_weight.shape[2:]])
-    x = tf.nest.map_structure(lambda a: tf.gather(a, chosen), few)
-    return Lot(x, weights, weights, ones)
 
 
 @contextlib.contextmanager

@@ -89,7 +89,20 @@ class EngineInUse:
             self.now, again = first, own_words(error)
             # The first, unless its remedy is what was tried.
             raise (again if again is not None and is_of_engine(refused) else refused) from None
-        self.said = _price(self._model, refused, rows and rows * self._views.rows_per_example)
+        rows = rows and rows * self._views.rows_per_example
+        numbers = (rows or 1) * sum(
+            v.shape.num_elements() for v in trainable_variables(self._model)
+        )
+        size = f"{max(1, round(4 * numbers / _MEGABYTE))} MB"
+        held = f"{rows} rows or {size} at once" if rows else f"{size} a row"
+        why = refused.what if is_of_engine(refused) else str(refused).rstrip(".")
+        self.said = (
+            f'engine=None takes "per_example", since "book_keeping" cannot be used: {why}. It '
+            f"holds one gradient for each row of a physical batch, {held} here (less with a "
+            "smaller physical_batch_size). An update took 1 (attention) to 5 (dense layers) times "
+            "as long where it was measured. The guarantee is the same. To choose it without this "
+            'warning, pass engine="per_example".'
+        )
         _warn(self.said)
         return result
 
@@ -127,20 +140,6 @@ def _layers_of(part):
 @as_written
 def _warn(sentence):
     warnings.warn(sentence, stacklevel=2)
-
-
-def _price(model, refused, rows):
-    numbers = (rows or 1) * sum(v.shape.num_elements() for v in trainable_variables(model))
-    size = f"{max(1, round(4 * numbers / _MEGABYTE))} MB"
-    held = f"{rows} rows or {size} at once" if rows else f"{size} a row"
-    why = refused.what if is_of_engine(refused) else str(refused).rstrip(".")
-    return (
-        f'engine=None takes "per_example", since "book_keeping" cannot be used: {why}. '
-        f"It holds one gradient for each row of a physical batch, {held} here (less with a smaller "
-        "physical_batch_size). An update took 1 (attention) to 5 (dense layers) times as long "
-        "where it was measured. The guarantee is the same. To choose it without this warning, pass "
-        'engine="per_example".'
-    )
 
 
 _OWN_LAYERS = PublicBatchNormalization.__module__.rpartition(".")[0]

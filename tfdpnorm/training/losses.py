@@ -1,5 +1,6 @@
 """A Keras loss as one value per example."""
 
+import functools
 import warnings
 
 import numpy as np
@@ -111,9 +112,10 @@ class PerExampleLoss:
             self._apart.add(key)
         loss, y, valid = _without_ignored(loss, y, predictions)
         values = _values(loss, y, predictions)
-        mask = _mask_of(given, values)
-        if valid is not None:
-            mask = valid if mask is None else tf.logical_and(mask, valid)
+        masks = [keras_mask(t) for t in (given, values)]
+        masks = [tf.cast(each, tf.bool) for each in masks if each is not None]
+        masks += [] if valid is None else [valid]
+        mask = functools.reduce(tf.logical_and, masks) if masks else None
         if mask is not None and not self._told:
             self._told = True
             _warn_of_meaning()
@@ -223,21 +225,17 @@ def _name(loss):
     return getattr(loss, "name", None) or getattr(loss, "__name__", None) or type(loss).__name__
 
 
-def _of_each_row(loss, predictions):
-    """The remedy for a loss that is reduced over all axes, in words."""
-    if hasattr(loss, "axis"):  # Keras 3: Dice and Tversky
-        axes = tuple(range(1, predictions.shape.rank))
-        return f"Write {type(loss).__name__}(axis={axes})."
-    return "Remove the reduction, such as tf.reduce_mean without an axis."
-
-
 def _values(loss, y, predictions):
     values = tf.convert_to_tensor(_function(loss)(y, predictions))
     if values.shape.rank == 0 or not values.shape[:1].is_compatible_with(predictions.shape[:1]):
+        remedy = "Remove the reduction, such as tf.reduce_mean without an axis."
+        if hasattr(loss, "axis"):  # Keras 3: Dice and Tversky
+            axes = tuple(range(1, predictions.shape.rank))
+            remedy = f"Write {type(loss).__name__}(axis={axes})."
         raise PrivacyError(
             f"The loss {_name(loss)!r} gives shape {tuple(values.shape)} for predictions of shape "
             f"{tuple(predictions.shape)}, and not one value per example, [rows]: its gradient "
-            f"cannot be clipped per example. {_of_each_row(loss, predictions)}"
+            f"cannot be clipped per example. {remedy}"
         )
     return values
 
@@ -286,15 +284,6 @@ def _of_first_axes(name, t, values):
             f"{tuple(t.shape)}. Compute the loss with one value for each step that has one."
         )
     return t
-
-
-def _mask_of(*tensors):
-    """The steps that are valid by the Keras masks of all tensors, bool; None without a mask."""
-    masks = [keras_mask(t) for t in tensors]
-    masks = [tf.cast(mask, tf.bool) for mask in masks if mask is not None]
-    if not masks:
-        return None
-    return masks[0] if len(masks) == 1 else tf.logical_and(*masks)
 
 
 @as_written

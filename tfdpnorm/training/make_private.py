@@ -392,14 +392,30 @@ def _parts_of(model, plan, engine, insecure_seed, replicas, *, clipping, public_
     check_budget_share(plan.statistics_budget_share, noised, streams.mode)
     is_foreign = engine.of_tensorflow_privacy
     check_replicas(replicas, foreign_engine=engine.name if is_foreign else None)
+    reasons = []
+    if streams.mode == "lot":
+        reasons.append(
+            'statistics="lot" lets every example of a batch change the gradients of all others, so '
+            "that clipping does not bound the effect of one example"
+        )
+    if insecure_seed is not None:
+        reasons.append("the noise and the batches come from a seed that is not secret")
     plan = plan.of_model(
         statistics_queries=QUERIES_PER_LAYER * len(noised),
         default_share=DEFAULT_BUDGET_SHARE,
-        no_guarantee_because=_no_guarantee_because(streams, insecure_seed),
+        no_guarantee_because=tuple(reasons),
     )
     check_float32(plan)
-    _warn_of_tensor_float_32()
-    sums, rounding = _row_sums(plan)
+    if switch_off_tensor_float_32():
+        warnings.warn(
+            "TensorFloat-32 is switched off in this process: it would round the norms that "
+            "clipping uses. For speed, use the policy mixed_float16 or mixed_bfloat16.",
+            PrivacyWarning,
+            stacklevel=3,
+        )
+    # Of one physical batch for all: smaller ones round no more, so their size may change.
+    most_rows = slots_of_plan(plan).rows
+    sums, rounding = sums_on_gpu(most_rows) if takes_forms_of_gpus() else sums_on_cpu(most_rows)
     parts = _Parts(
         streams,
         EngineInUse(model, views, engine, may_change=asked_for is None),
@@ -428,15 +444,6 @@ def _part_of(model):
     return None
 
 
-def _row_sums(plan):
-    """The pair of `RowSums` and what rounding can add to the sensitivity, relative to it.
-
-    Of one physical batch for all: smaller ones round no more, so their size may change.
-    """
-    most_rows = slots_of_plan(plan).rows
-    return sums_on_gpu(most_rows) if takes_forms_of_gpus() else sums_on_cpu(most_rows)
-
-
 def _rows_at_once(model, parts, plan, size, validate, replicas, run_dir):
     """The rows of a physical batch of a step that was rehearsed; None for a whole batch."""
     rows = None if size == AUTO else size
@@ -454,25 +461,3 @@ def _opened(run_dir, plan, settings, replicas):
         return WithoutRunFolder(), PrivacyLedger(plan, settings)
     folder = RunFolder(run_dir.path, plan, settings, resume=run_dir.resume)
     return Resumption(folder, run_dir.checkpoint_every), folder.ledger
-
-
-def _no_guarantee_because(streams, insecure_seed):
-    reasons = []
-    if streams.mode == "lot":
-        reasons.append(
-            'statistics="lot" lets every example of a batch change the gradients of all others, so '
-            "that clipping does not bound the effect of one example"
-        )
-    if insecure_seed is not None:
-        reasons.append("the noise and the batches come from a seed that is not secret")
-    return tuple(reasons)
-
-
-def _warn_of_tensor_float_32():
-    if switch_off_tensor_float_32():
-        warnings.warn(
-            "TensorFloat-32 is switched off in this process: it would round the norms that "
-            "clipping uses. For speed, use the policy mixed_float16 or mixed_bfloat16.",
-            PrivacyWarning,
-            stacklevel=4,
-        )

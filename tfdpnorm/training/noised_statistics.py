@@ -69,7 +69,15 @@ class NoisedStatistics:
         if not self.layers:
             return clipped, measured, weights
         of_gradient = math.sqrt(1 - self._plan.statistics_budget_share)
-        factors = self._factors()
+        # The factor of each sum: a row then adds at most C sqrt(s / n) to it.
+        clip = self._plan.l2_norm_clip
+        clip = 1.0 if math.isinf(clip) else clip  # without noise there are no units to share
+        share = self._plan.statistics_budget_share / self._plan.statistics_queries
+        factors = [
+            clip * math.sqrt(share / layer.running_mean.shape[0]) / bound
+            for layer in self.layers
+            for bound in layer.moment_bounds
+        ]
         sums = self._lot_sums(lot, row_moments, replicas)
         weights = weights or [1.0] * len(measured)
         return (
@@ -100,17 +108,6 @@ class NoisedStatistics:
             for average in (layer.running_mean, layer.running_second_moment)
         ]
 
-    def _factors(self):
-        """The factor of each sum: a row then adds at most C sqrt(s / n) to it."""
-        clip = self._plan.l2_norm_clip
-        clip = 1.0 if math.isinf(clip) else clip  # without noise there are no units to share
-        share = self._plan.statistics_budget_share / self._plan.statistics_queries
-        return [
-            clip * math.sqrt(share / layer.running_mean.shape[0]) / bound
-            for layer in self.layers
-            for bound in layer.moment_bounds
-        ]
-
     def row_moments(self, run, weight, mask, views):
         """Returns for each layer the means and the means of squares of each example, [P, channels].
 
@@ -122,7 +119,10 @@ class NoisedStatistics:
             run()
         share = None
         if views.rows_per_person is not None:
-            share = _shares(views, weight)
+            # A mean over rows of persons becomes one over those that have a weight.
+            counted = tf.cast(_any_weight(views.repeated(weight)), tf.float32)
+            mean = tf.repeat(views.mean(counted), views.rows_per_example)
+            share = tf.math.divide_no_nan(counted, mean)[:, tf.newaxis]
         return [
             views.mean(of_rows if share is None else of_rows * share)
             for of_layer in self._in_order(moments, mask, views)
@@ -185,13 +185,6 @@ class NoisedStatistics:
                     "TimeDistributed. Use GroupNormalization or LayerNormalization there."
                 )
             yield of_layer[0].mean, of_layer[0].second_moment
-
-
-def _shares(views, weight):
-    """[P * G, 1]: what makes a mean over rows of persons one over those that have a weight."""
-    counted = tf.cast(_any_weight(views.repeated(weight)), tf.float32)
-    mean = tf.repeat(views.mean(counted), views.rows_per_example)
-    return tf.math.divide_no_nan(counted, mean)[:, tf.newaxis]
 
 
 def _any_weight(weight):

@@ -70,7 +70,21 @@ class PhysicalBatches:
 
         proof, computed, broadcast = prove_traced(trace, count, public)
         if self._judge(proof, count):
-            _check_other_size(lambda *rows: function(rows, broadcast=broadcast), specs, count)
+            # One row more: two sizes without a common divisor. A first axis of something else that
+            # has as many entries as there are rows is then detected.
+            more = tf.nest.map_structure(
+                lambda s: tf.TensorSpec([count + 1, *s.shape[1:]], s.dtype), specs
+            )
+            try:
+                traced(lambda *rows: function(rows, broadcast=broadcast), more)
+            except Exception as error:  # whatever code of the user's raises
+                raise refusal_of_engine(
+                    f"Expected a model that is verified, or that runs on {count + 1} rows as on "
+                    f"{count}, so that no other axis is mistaken for that of the examples, got: "
+                    f"{str(error).rstrip('.')}",
+                    'Use engine="per_example", which runs each example by itself.',
+                    kind=PrivacyError,
+                ) from error
         return computed, broadcast
 
     @as_written
@@ -92,21 +106,3 @@ def _specs(lot):
     specs = tf.nest.map_structure(lambda t: tf.TensorSpec(t.shape[1:], t.dtype), tuple(lot))
     known = all(spec.shape.is_fully_defined() for spec in tf.nest.flatten(specs))
     return specs, specs[-1].shape[0] if known else None
-
-
-def _check_other_size(function, specs, count):
-    """Traces an unverified function for one row more: two sizes without a common divisor.
-
-    A first axis of something else that has as many entries as there are rows is then detected.
-    """
-    more = tf.nest.map_structure(lambda s: tf.TensorSpec([count + 1, *s.shape[1:]], s.dtype), specs)
-    try:
-        traced(function, more)
-    except Exception as error:  # whatever code of the user's raises
-        raise refusal_of_engine(
-            f"Expected a model that is verified, or that runs on {count + 1} rows as on {count}, "
-            "so that no other axis is mistaken for that of the examples, got: "
-            f"{str(error).rstrip('.')}",
-            'Use engine="per_example", which runs each example by itself.',
-            kind=PrivacyError,
-        ) from error

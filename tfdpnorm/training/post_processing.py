@@ -5,11 +5,6 @@ import tensorflow as tf
 from tfdpnorm.keras_compat.variables import raw
 
 
-def regularization_loss(model):
-    """Returns what a model's regularisers add to its loss, a scalar."""
-    return tf.add_n(model.losses) if model.losses else tf.constant(0.0)
-
-
 def regularization_gradients(model, variables):
     """Returns the gradients of a model's regularisation losses, or None if it has none.
 

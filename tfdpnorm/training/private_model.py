@@ -609,7 +609,11 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
 
     def _checked(self, x, y, callbacks, validation_is_public, arguments):
         """The data of `fit`, its batches, callbacks and other arguments, all checked."""
-        self._check_may_fit()
+        check_no_strategy(self.model)
+        if self.session.batches.is_training:  # in a callback or in another thread
+            raise ValueError("fit() is already running. Wait until it returns.")
+        self._check_ready_for_training()
+        self.session.check_variables()
         given = {k: v for k, v in arguments.items() if v is not None or k not in _OF_DATA}
         x, y, given = preprocessed_for_fit(self.task, x, y, given)
         with without_private_values():  # Sources are read already, to compare their rows.
@@ -647,13 +651,6 @@ class PrivateModel(WrappedAttributes, BeginsWithinEpoch, UnsavedModel):
         if len(outputs) != 1 or any(name != name.lower() for name in self._names_of_metrics):
             return None
         return {"loss", *self._names_of_metrics}
-
-    def _check_may_fit(self):
-        check_no_strategy(self.model)
-        if self.session.batches.is_training:  # in a callback or in another thread
-            raise ValueError("fit() is already running. Wait until it returns.")
-        self._check_ready_for_training()
-        self.session.check_variables()
 
     def _check_ready_for_training(self):
         self.session.check_ready(

@@ -13,7 +13,7 @@ from tfdpnorm.earlier_training import remember_training
 from tfdpnorm.errors import PrivacyError, PrivacyWarning
 from tfdpnorm.keras_compat.models import own_weights, sublayers
 from tfdpnorm.keras_compat.training import steps_of
-from tfdpnorm.keras_compat.variables import raw, weights
+from tfdpnorm.keras_compat.variables import is_variable, raw, weights
 from tfdpnorm.layers import PublicMomentsLayer
 from tfdpnorm.privacy.caveats import caveat
 from tfdpnorm.privacy.metadata import (
@@ -23,7 +23,6 @@ from tfdpnorm.privacy.metadata import (
     remember,
     weight_digests,
 )
-from tfdpnorm.training.initial_weights import first_not_fresh
 
 
 class Provenance:
@@ -66,7 +65,9 @@ class Provenance:
         waited in the model, to be put in as soon as it was built.
         """
         model = self._model if model is None else model
-        earlier = _earlier_training(model)
+        remembered = remember_training(model)
+        origins = origins_of([v.numpy() for v in weights(model)] if model.built else ())
+        earlier = (*remembered, *(each for each in origins if each not in remembered))
         for known in earlier:
             if not self._is_counted(known):
                 self._record(known)
@@ -105,7 +106,14 @@ class Provenance:
             self.begin()
             self._record(caveat("first_weights_unseen"))
         elif self._model.built or replaced:
-            self._count_intervention()
+            state = self.stated_ledger.state
+            before = [c.fields for c in state.caveats if c.code == "weights_replaced"]
+            first, count = state.position, 1
+            if before:
+                first, count = before[-1]["position"], before[-1]["interventions"] + 1
+            self._record(caveat("weights_replaced", position=first, interventions=count))
+            for known in origins_of(self._arrays()):
+                self._record(known)
         if self._model.built:
             self._left.add(self.digest())
 
@@ -168,16 +176,6 @@ class Provenance:
         # A run that began in another process does not know what it began with.
         changed = set(weight_digests(self._arrays())) - self._begun if self._begun else ()
         return {*free, *changed}
-
-    def _count_intervention(self):
-        state = self.stated_ledger.state
-        before = [c.fields for c in state.caveats if c.code == "weights_replaced"]
-        first, count = state.position, 1
-        if before:
-            first, count = before[-1]["position"], before[-1]["interventions"] + 1
-        self._record(caveat("weights_replaced", position=first, interventions=count))
-        for known in origins_of(self._arrays()):
-            self._record(known)
 
     def _record(self, known):
         try:
@@ -242,8 +240,29 @@ def _are_same(one, other):
     return one.ctypes.data == other.ctypes.data or one.tobytes() == other.tobytes()
 
 
-def _earlier_training(model):
-    """Returns what is known of earlier training of a model's weights, a tuple of `Caveat`."""
-    known = remember_training(model)
-    found = origins_of([v.numpy() for v in weights(model)] if model.built else ())
-    return (*known, *(each for each in found if each not in known))
+_CONSTANTS = tuple(getattr(keras.initializers, name) for name in ("Zeros", "Ones", "Constant"))
+_ENDING = "_initializer"
+_TOLERANCE = 2e-3  # what folding fresh moving averages into a scale changes
+
+
+def first_not_fresh(model):
+    """Names the first weight of a built model that is not what its initializer makes; or None.
+
+    For example "the bias of 'dense'". Only weights that begin as constants are looked at, as
+    biases, scales and offsets usually do: random ones cannot be told from trained ones.
+    """
+    for layer in (model, *sublayers(model)):
+        for attribute, initializer in list(vars(layer).items()):
+            if not attribute.endswith(_ENDING) or not isinstance(initializer, _CONSTANTS):
+                continue
+            name = attribute.removesuffix(_ENDING)
+            variable = getattr(layer, name, None)
+            if not is_variable(variable):
+                continue
+            value = np.asarray(variable)
+            off = np.abs(value - np.asarray(initializer(value.shape), value.dtype))
+            if getattr(layer, "unit_forget_bias", False):
+                off = np.minimum(off, np.abs(value - 1))
+            if not np.all(off <= _TOLERANCE):
+                return f"the {name} of {layer.name!r}"
+    return None

@@ -224,7 +224,9 @@ def _num_tokens(model, spec):
             f"Expected an input of numbers for a synthetic public_batch, got {spec.dtype.name}. "
             f"{_REMEDY}"
         )
-    if not (spec.dtype.is_integer or _begins_with_embedding(model)):
+    # Floats may be token ids: Keras declares the inputs of a Sequential model as such.
+    layers = model.layers if isinstance(model, keras.Sequential) else []
+    if not (spec.dtype.is_integer or (layers and isinstance(layers[0], keras.layers.Embedding))):
         return None
     count = integer_bound(model, default=None)
     if count is None:
@@ -233,12 +235,6 @@ def _num_tokens(model, spec):
             f"how many there are. {_REMEDY}"
         )
     return count
-
-
-def _begins_with_embedding(model):
-    """Whether floats are token ids: Keras declares the inputs of a Sequential model as such."""
-    layers = model.layers if isinstance(model, keras.Sequential) else []
-    return bool(layers) and isinstance(layers[0], keras.layers.Embedding)
 
 
 class Streams:
@@ -379,7 +375,17 @@ class Streams:
                 return called_with_public_moments(self.model, x, training)
         if self.mode == "lot" and training:
             return self._joint(x, training, self._row_weights(mask))
-        return self._each_with_public_rows(x, training)
+        # The paper's test phase: {x_i} and all public rows, and row 0 of the outputs.
+        if tf.nest.flatten(x)[0].shape[0] == 1:
+            return self._joint(x, training)
+
+        def one(row):
+            single = tf.nest.map_structure(lambda t: t[tf.newaxis], row[0])
+            shown = Shown.of(self._joint(single, training), [])
+            return tf.nest.map_structure(lambda t: t[0], shown)
+
+        count = tf.shape(tf.nest.flatten(x)[0])[0]
+        return map_rows(one, (x, tf.zeros([count]))).masked_predictions()
 
     def recorded(self, rows, training, row_weights=None):
         """Returns the `PublicStatistics` of rows that are run together."""
@@ -413,16 +419,3 @@ class Streams:
             predictions = called_with_public_moments(self.model, rows, training)
         shown = Shown.of(predictions, [])
         return tf.nest.map_structure(lambda t: t[:count], shown).masked_predictions()
-
-    def _each_with_public_rows(self, x, training):
-        """The paper's test phase: {x_i} and all public rows, and row 0 of the outputs."""
-        if tf.nest.flatten(x)[0].shape[0] == 1:
-            return self._joint(x, training)
-
-        def one(row):
-            single = tf.nest.map_structure(lambda t: t[tf.newaxis], row[0])
-            shown = Shown.of(self._joint(single, training), [])
-            return tf.nest.map_structure(lambda t: t[0], shown)
-
-        count = tf.shape(tf.nest.flatten(x)[0])[0]
-        return map_rows(one, (x, tf.zeros([count]))).masked_predictions()

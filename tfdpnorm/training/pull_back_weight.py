@@ -43,23 +43,13 @@ def automatic_weight(model, layers, public_rows):
         return _RANGE[0]
     rng = np.random.default_rng(0)
     powers, statistics = pulled_back_powers(model, public_rows, others, _DRAWS, rng)
-    of_others, of_own = _squares(model, public_rows, statistics, (others, own), rng)
-    noise = (powers.sum() + _count(own)) / _count(others)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        weight = (np.float64(of_others) / of_own * noise) ** 0.25 if of_own else 1.0
-    return round(float(np.clip(np.nan_to_num(weight, nan=1.0), *_RANGE)), 1)
-
-
-def _squares(model, rows, statistics, groups, rng):
-    """G^2 and H^2 in one unknown unit: squared gradients of random sums of the outputs.
-
-    In the mean the square of such a gradient is the sum of the squares of single rows.
-    """
-    variables = [variable for group in groups for variable in group]
+    # G^2 and H^2 in one unknown unit: squared gradients of random sums of the outputs. In the mean
+    # the square of such a gradient is the sum of the squares of single rows.
+    variables = [*others, *own]
     with tf.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
         tape.watch(variables)
         with use_pass(statistics):
-            outputs = called_with_public_moments(model, rows, training=False)
+            outputs = called_with_public_moments(model, public_rows, training=False)
         outputs = [t for t in tf.nest.flatten(outputs) if t.dtype.is_floating]
         sums = [
             tf.add_n([tf.reduce_sum(t * standard_normal(rng, t)) for t in outputs])
@@ -69,7 +59,11 @@ def _squares(model, rows, statistics, groups, rng):
     for total in sums:
         parts = tape.gradient(total, variables, unconnected_gradients="zero")
         found += [squared_norm(part) for part in parts]
-    return found[: len(groups[0])].sum(), found[len(groups[0]) :].sum()
+    of_others, of_own = found[: len(others)].sum(), found[len(others) :].sum()
+    noise = (powers.sum() + _count(own)) / _count(others)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        weight = (np.float64(of_others) / of_own * noise) ** 0.25 if of_own else 1.0
+    return round(float(np.clip(np.nan_to_num(weight, nan=1.0), *_RANGE)), 1)
 
 
 def _count(variables):

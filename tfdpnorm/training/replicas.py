@@ -117,7 +117,8 @@ class Replicas(OneDevice):
 
     def _used(self, number, handle, is_changed):
         device = self._devices[number]
-        if _is_on(handle, device):
+        there = tf.DeviceSpec.from_string(handle.device)
+        if there.make_merged_spec(tf.DeviceSpec.from_string(device)) == there:
             return handle
         key = id(handle), number
         if key not in self._copies:
@@ -131,11 +132,6 @@ class Replicas(OneDevice):
             with tf.device(device):
                 copy.assign(value_of(handle), read_value=False)
         return copy.handle
-
-
-def _is_on(handle, device):
-    there = tf.DeviceSpec.from_string(handle.device)
-    return there.make_merged_spec(tf.DeviceSpec.from_string(device)) == there
 
 
 def _ahead(value, number):

@@ -60,7 +60,13 @@ def suggested_rate(model: keras.Model, plan: PrivacyPlan, optimizer: str = "sgd"
             "Expected a plan with a finite l2_norm_clip, got inf: without clipping the rate "
             "depends on the gradients. Choose an optimizer with its rate."
         )
-    shapes = _that_noise_harms(model)
+    # The shapes of the weights whose distance limits the rate.
+    variables, layers = trainable_variables(model), sublayers(model)
+    if not any(isinstance(layer, NORMALIZATIONS) for layer in layers):
+        tables = [layer for layer in layers if isinstance(layer, keras.layers.Embedding)]
+        left_out = {id(v) for layer in tables for v in trainable_variables(layer)}
+        variables = [v for v in variables if id(v) not in left_out] or variables
+    shapes = [tuple(variable.shape) for variable in variables]
     numbers = _count(shapes)
     norm = math.sqrt(sum(_usual_squared_norm(shape) for shape in shapes))
     if not norm:
@@ -128,16 +134,6 @@ def _signal_to_noise(numbers, plan, largest=_LARGEST_SIGNAL):
     noise = plan.gradient_noise_multiplier * math.sqrt(numbers)
     signal = math.sqrt(plan.steps) * plan.expected_batch_size
     return largest if noise * largest <= signal else signal / noise
-
-
-def _that_noise_harms(model):
-    """The shapes of the weights whose distance limits the rate."""
-    variables, layers = trainable_variables(model), sublayers(model)
-    if not any(isinstance(layer, NORMALIZATIONS) for layer in layers):
-        tables = [layer for layer in layers if isinstance(layer, keras.layers.Embedding)]
-        left_out = {id(v) for layer in tables for v in trainable_variables(layer)}
-        variables = [v for v in variables if id(v) not in left_out] or variables
-    return [tuple(variable.shape) for variable in variables]
 
 
 def _count(shapes):

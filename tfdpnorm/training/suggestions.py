@@ -108,16 +108,11 @@ class Suggestion:
         return dataclasses.replace(self, **given, reasons=reasons)
 
     def __str__(self):
-        rows = self._rows()
-        width = max(len(name) for name, _, _ in rows)
-        shown = max(len(value) for _, value, _ in rows)
-        lines = [f"{n:{width}}  {v:{shown}}  {why}" for n, v, why in rows]
-        if self.forecast is not None and self.forecast.advice:
-            lines += [*self.forecast.advice, self.forecast.code]
-        return "\n".join(lines)
-
-    def _rows(self):
-        plan, expected = self.plan, self.forecast
+        plan, expected, public = self.plan, self.forecast, self.public_batch
+        if public is None or isinstance(public, str):
+            public = str(public or "none")
+        else:
+            public = "given"
         values = {
             "steps": f"{plan.steps:,}",
             "expected_batch_size": f"{plan.expected_batch_size:,}",
@@ -126,7 +121,7 @@ class Suggestion:
             "clipping": f'"{self.clipping.function}"',
             "l2_norm_clip": f"{plan.l2_norm_clip:g}",
             "views": "none" if self.views is None else f"{self.views.multiplicity}",
-            "public_batch": _named(self.public_batch),
+            "public_batch": public,
             "learning_rate": ", ".join(
                 f"{name} {self.learning_rates[name]:.3g}" for name in ("sgd", "adam")
             ),
@@ -134,7 +129,13 @@ class Suggestion:
             "passes": f"{self.passes:,}",
             "signal_to_noise": f"{expected.signal:.3g}" if expected else "unknown",
         }
-        return [(name, value, self.reasons[name]) for name, value in values.items()]
+        rows = [(name, value, self.reasons[name]) for name, value in values.items()]
+        width = max(len(name) for name, _, _ in rows)
+        shown = max(len(value) for _, value, _ in rows)
+        lines = [f"{n:{width}}  {v:{shown}}  {why}" for n, v, why in rows]
+        if self.forecast is not None and self.forecast.advice:
+            lines += [*self.forecast.advice, self.forecast.code]
+        return "\n".join(lines)
 
 
 def suggest(
@@ -235,12 +236,6 @@ def _is_linear(model):
     return [type(layer) for layer in with_weights] == [keras.layers.Dense]
 
 
-def _named(public_batch):
-    if public_batch is None or isinstance(public_batch, str):
-        return str(public_batch or "none")
-    return "given"
-
-
 def _views(model, plan):
     """The views, or None; and why."""
     specs = input_specs(model)
@@ -248,7 +243,8 @@ def _views(model, plan):
         return None, "only images have any"
     if plan.unit == "person":
         return None, "a person has several rows"
-    if not _is_known_to_give_vectors(model):
+    outputs = tf.nest.flatten(getattr(model, "outputs", None) or [None])
+    if not all(output is not None and len(output.shape) <= 2 for output in outputs):
         return None, "outputs with positions, such as masks, would have to be moved with the image"
     size = min(side or 0 for side in specs.shape[1:3])
     if size < _SMALLEST_IMAGE:
@@ -256,11 +252,6 @@ def _views(model, plan):
     padding = round(_LARGEST_SHIFT * size)
     views = Views(RandomCropAndFlip(padding=padding, flip=False))
     return views, f"each image is shifted at random by up to {padding} pixel{'s' * (padding > 1)}"
-
-
-def _is_known_to_give_vectors(model):
-    outputs = tf.nest.flatten(getattr(model, "outputs", None) or [None])
-    return all(output is not None and len(output.shape) <= 2 for output in outputs)
 
 
 def _public_batch(model):

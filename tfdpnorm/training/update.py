@@ -33,7 +33,6 @@ from tfdpnorm.training.physical_batches import PhysicalBatches
 from tfdpnorm.training.post_processing import (
     added_gradients,
     regularization_gradients,
-    regularization_loss,
     shrunk,
 )
 from tfdpnorm.training.replicas import OneDevice
@@ -124,7 +123,7 @@ class Update:
         trained = trainable_variables(self._model)
         # Weight regularisers depend on no example: their gradient is added after the noise.
         regularization = regularization_gradients(self._model, trained)
-        penalty = regularization_loss(self._model)
+        penalty = tf.add_n(self._model.losses) if self._model.losses else tf.constant(0.0)
         number = noise.next_number()
         clipped = self.clipped(lot)
         gradients = self.noised(clipped, noise, number)
@@ -230,9 +229,11 @@ class Update:
             check_no_added_losses(self._model)
             weights = self.views.repeated(sample_weight)
             of_steps = weights.shape.rank > 1
-            losses, of_outputs = self._loss_parts(
-                self.views.repeated(y), predictions, weights if of_steps else None
-            )
+            y, given = self.views.repeated(y), weights if of_steps else None
+            if hasattr(self._loss, "with_outputs"):
+                losses, of_outputs = self._loss.with_outputs(y, predictions, given)
+            else:  # a plain function
+                losses, of_outputs = self._loss(y, predictions), []
 
             def weighted(losses):
                 return losses if of_steps else losses * tf.cast(weights, losses.dtype)
@@ -241,12 +242,6 @@ class Update:
             return self.views.mean(weighted(losses)), shown
 
         return loss_fn
-
-    def _loss_parts(self, y, predictions, weights):
-        """The loss of each row, and a list of it by outputs: none for a plain function."""
-        if hasattr(self._loss, "with_outputs"):
-            return self._loss.with_outputs(y, predictions, weights)
-        return self._loss(y, predictions), []
 
 
 def sum_over_batch(physical_sum, lot, replicas=None):

@@ -47,12 +47,25 @@ class RowsOfRun:
             ours = batches.examples.inputs
             # Those before know what they were compared with; arrays would be in memory twice.
             same = [each for each in self._trained if ours.are_those_of(each[0])]
-            _check_persons(batches.persons, [persons for _, persons in same])
+            if batches.persons is not None:  # which are protected
+                if not all(known.have_rows_of(batches.persons) for _, known in same):
+                    raise PrivacyError(
+                        "Expected the persons of the earlier fit for the same rows, got others: "
+                        "then nothing bounds what a person changes. Give each row the same person "
+                        "again."
+                    )
             now = same[0][0] if same and batches.examples.is_read_on_demand else ours
             others = (each for each in self._trained if each not in same)
             trained = [(now, batches.persons), *others]
             if self._trained and not same and isinstance(ours, InputArrays):
-                _warn_of_other_examples()
+                warnings.warn(
+                    "These are not the examples of an earlier fit, or not in its order. Epsilon "
+                    "covers all that were trained on, but the statement counts only those of one "
+                    "fit. Train on the same ones, or make a new private model whose plan counts "
+                    "all of them. This message depends on the private data; keep it with them.",
+                    PrivacyWarning,
+                    stacklevel=level_of_caller(),
+                )
             if self._of_examples and not same and not batches.examples.is_read_on_demand:
                 _warn_of_equal_examples(batches.examples)
         for validation in {*validations, *self._validations}:
@@ -109,26 +122,6 @@ def _look_alike(value, theirs):
     if not all(isinstance(leaf, (np.ndarray, tf.Tensor, tf.TensorSpec)) for leaf in leaves):
         return False
     return [leaf.shape[1:] for leaf in leaves] == [leaf.shape[1:] for leaf in theirs]
-
-
-def _check_persons(persons, before):
-    """Rejects other persons than before for the same rows; None: not persons are protected."""
-    if persons is not None and not all(known.have_rows_of(persons) for known in before):
-        raise PrivacyError(
-            "Expected the persons of the earlier fit for the same rows, got others: then nothing "
-            "bounds what a person changes. Give each row the same person again."
-        )
-
-
-def _warn_of_other_examples():
-    warnings.warn(
-        "These are not the examples of an earlier fit, or not in its order. Epsilon covers all "
-        "that were trained on, but the statement counts only those of one fit. Train on the same "
-        "ones, or make a new private model whose plan counts all of them. This message depends on "
-        "the private data; keep it with them.",
-        PrivacyWarning,
-        stacklevel=level_of_caller(),
-    )
 
 
 def _warn_of_equal_examples(examples):
@@ -240,7 +233,10 @@ def _like(x, trained, theirs, remedy):
     ours = [np.asarray(leaf) for leaf in dense]
     if len(ours) < len(leaves) or any(a.dtype.kind not in "biufOSU" or not a.ndim for a in ours):
         raise PrivacyError(_UNREADABLE.format(got=", ".join(kinds)))
-    sizes = [[_sizes(leaf) for leaf in of] for of in (ours, theirs)]
+    # Without axes of size 1, which Keras adds and takes away.
+    sizes = [
+        [[size for size in leaf.shape[1:] if size != 1] for leaf in of] for of in (ours, theirs)
+    ]
     if sizes[0] != sizes[1]:
         raise PrivacyError(
             f"Expected validation rows shaped as the training rows, {sizes[1]}, got {sizes[0]}: it "
@@ -253,8 +249,3 @@ def _like(x, trained, theirs, remedy):
 def _match_by_name(one, other):
     """Whether two structures are flattened in one order: the keys of dicts are sorted."""
     return isinstance(one, dict) == isinstance(other, dict)
-
-
-def _sizes(leaf):
-    """The sizes of a row, without those of 1, which Keras adds and takes away."""
-    return [size for size in leaf.shape[1:] if size != 1]

@@ -80,11 +80,6 @@ class Views:
         return views
 
     @property
-    def are_rows(self) -> bool:
-        """Whether each example is its own only view."""
-        return self.rows_per_example == 1 and not self.augmentations
-
-    @property
     def rows_per_example(self) -> int:
         """How many rows the model runs for an example."""
         return self.multiplicity * (self.rows_per_person or 1)

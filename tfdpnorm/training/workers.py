@@ -79,7 +79,7 @@ class Workers(OneProcess):
     """The processes, at least two, of a `MultiWorkerMirroredStrategy` and its `Cluster`."""
 
     def __init__(self, strategy, cluster):
-        self._strategy, self._index = strategy, cluster.index
+        self._index = cluster.index
         self.count, self.is_chief = cluster.count, cluster.index == 0
         self._last = None, None  # graph and tensor
         self._summed = tf.function(lambda vector: summed_over_processes(strategy, vector))
@@ -149,7 +149,17 @@ class Workers(OneProcess):
             self._begin(private, batches, resumption)
 
     def _begin(self, private, batches, resumption):
-        self._check_equal(private, batches)
+        mine = tf.constant(np.frombuffer(_digest(private, batches), np.int64))
+        (of_chief,) = self.from_chief([mine])
+        differs = tf.cast(tf.reduce_any(of_chief != mine), tf.int64)
+        (differing,) = self.summed([differs])
+        if differing:
+            which = "This process differs" if differs else f"{int(differing)} process(es) differ"
+            raise PrivacyError(
+                f"{which} from the chief, in the plan, settings, model, optimizer or examples, or "
+                "in the order of the examples. Give all processes the same: an example at two "
+                "positions would count twice."
+            )
         key = secrets.token_bytes(_KEY_BYTES) if self.is_chief else bytes(_KEY_BYTES)
         (key,) = self.from_chief([tf.constant(list(key), tf.int64)])
         self.lots = SharedLots(bytes(key.numpy().tolist()), self._index, self.count)
@@ -177,25 +187,16 @@ class Workers(OneProcess):
         try:
             yield
         except _LOST as error:
+            # The line of TensorFlow's that says why the exchange ended.
+            lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+            aborted = [line for line in lines if "aborted by" in line]
+            reason = aborted[0] if aborted else (lines or ["nothing"])[-1]
             raise WorkerLostError(
                 "Another process of the run has ended, or cannot be reached. The updates that the "
                 "ledger has announced are spent. End all processes, and start them again, as many "
                 "as you like: with RunDir(path, resume=True) the run continues from its last "
-                f"checkpoint. TensorFlow says: {_reason(error)}"
+                f"checkpoint. TensorFlow says: {reason}"
             ) from error
-
-    def _check_equal(self, private, batches):
-        mine = tf.constant(np.frombuffer(_digest(private, batches), np.int64))
-        (of_chief,) = self.from_chief([mine])
-        differs = tf.cast(tf.reduce_any(of_chief != mine), tf.int64)
-        (differing,) = self.summed([differs])
-        if differing:
-            which = "This process differs" if differs else f"{int(differing)} process(es) differ"
-            raise PrivacyError(
-                f"{which} from the chief, in the plan, settings, model, optimizer or examples, or "
-                "in the order of the examples. Give all processes the same: an example at two "
-                "positions would count twice."
-            )
 
     def _follow_ledger(self, private, resumption):
         """Gives the ledger in memory of a worker what that of the chief has spent."""
@@ -239,12 +240,6 @@ class _NoiseOfChief:
         if self._workers.is_chief:
             sums = self._noise.noised(sums, stddev, update)
         return self._workers.from_chief(sums)
-
-
-def _reason(error):
-    """The line of an error of TensorFlow that says why the exchange ended."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return next((line for line in lines if "aborted by" in line), (lines or ["nothing"])[-1])
 
 
 def _carrier(dtype):

@@ -26,15 +26,6 @@ SECRET_KEY = "secret.key"
 _BYTES = 32
 
 
-def _read_key(folder):
-    """Returns the key in a folder, or None if there is none that is whole."""
-    try:
-        key = bytes.fromhex((folder / SECRET_KEY).read_text())
-    except (OSError, ValueError):
-        return None
-    return key if len(key) == _BYTES else None
-
-
 def new_key(folder):
     """Draws a key, writes it to a folder, replacing any other, and returns it."""
     key, file = secrets.token_bytes(_BYTES), folder / SECRET_KEY
@@ -164,7 +155,11 @@ class SearchFolder:
         exists = (self.path / LEDGER).exists()
         if exists:
             self.check_settings()
-        self._key = _read_key(self.path)
+        try:
+            key = bytes.fromhex((self.path / SECRET_KEY).read_text())
+        except (OSError, ValueError):
+            key = b""
+        self._key = key if len(key) == _BYTES else None  # one that is whole
         if exists and self._key is None:
             raise PrivacyError(
                 f"{SECRET_KEY} is missing in {self.path}, whose search has begun: the number of "

@@ -131,7 +131,15 @@ class PrivateHyperModel(keras_tuner.HyperModel):
             **{name: value for name, value in settings.items() if name not in _OF_PLAN},
         )
         trial.declare(private.ledger)
-        private.compile(**_compiled_with(model))
+        if getattr(model, "optimizer", None) is None or not getattr(model, "loss", None):
+            raise ValueError(
+                "build(hp) returned a model without optimizer or loss. Call "
+                "model.compile(optimizer, loss) in it."
+            )
+        config = model.get_compile_config() or {}
+        names = ("loss_weights", "jit_compile", "steps_per_execution")
+        more = {name: config[name] for name in names if config.get(name) is not None}
+        private.compile(**{"optimizer": model.optimizer, "loss": model.loss, **more})
         return private
 
     def rehearse(
@@ -236,16 +244,3 @@ def check_trial_callbacks(callbacks, *, is_composed):
             )
         if why is not None:
             raise PrivacyError(f"{name} is not supported in a search: {why}. Leave it out.")
-
-
-def _compiled_with(model):
-    """The arguments of `compile` of a compiled Keras model, but for its metrics, a dict."""
-    if getattr(model, "optimizer", None) is None or not getattr(model, "loss", None):
-        raise ValueError(
-            "build(hp) returned a model without optimizer or loss. Call model.compile(optimizer, "
-            "loss) in it."
-        )
-    config = model.get_compile_config() or {}
-    names = ("loss_weights", "jit_compile", "steps_per_execution")
-    more = {name: config[name] for name in names if config.get(name) is not None}
-    return {"optimizer": model.optimizer, "loss": model.loss, **more}

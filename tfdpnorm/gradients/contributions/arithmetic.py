@@ -29,7 +29,14 @@ def sum_of_squares(x, axis=None):
     if not axes:
         return tf.square(x) + lost_squares(x.dtype)
     x, axes = _split_last(x, sorted(axes))
-    inner = _inner(x.shape, axes)
+    # The last ones that hold few numbers, or the very last one.
+    inner, count = [], 1
+    for i in reversed(axes):
+        size = x.shape[i]
+        if inner and (None in (size, count) or count * size > _SQUARES_AT_ONCE):
+            break
+        inner.append(i)
+        count = size and count * size
     if in_xla():
         squares = tf.reduce_sum(tf.square(x), inner, keepdims=True)
     else:
@@ -67,18 +74,6 @@ def _split_last(x, axes):
         outer = tf.unstack(tf.shape(x)[:-1])
     outer = [-1 if size is None else size for size in outer]
     return tf.reshape(x, [*outer, size // few, few]), [*axes, x.shape.rank]
-
-
-def _inner(shape, axes):
-    """The last ones of the sorted `axes` that hold few numbers, or the very last one."""
-    found, count = [], 1
-    for axis in reversed(axes):
-        size = shape[axis]
-        if found and (None in (size, count) or count * size > _SQUARES_AT_ONCE):
-            break
-        found.append(axis)
-        count = size and count * size
-    return found
 
 
 def lost_squares(dtype):

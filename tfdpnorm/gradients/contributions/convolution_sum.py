@@ -82,7 +82,10 @@ class ConvolutionSum(Contribution):
 
     def squared_norms(self):
         if self._gram_is_cheaper():
-            return self._gram_norms()
+            ((images, b),) = self._calls
+            b = _flat(b)
+            grams = patch_grams(images, self._window), tf.matmul(b, b, transpose_b=True)
+            return gram_norms(*grams, self._roundings)
         self._matrices, measures = self._kernel_gradients()
         return self._norms_from(measures)
 
@@ -124,12 +127,6 @@ class ConvolutionSum(Contribution):
     def _norms_from(self, measures):
         """The squared norms of the gradients with respect to the variable, [rows]."""
         return measures
-
-    def _gram_norms(self):
-        ((images, b),) = self._calls
-        b = _flat(b)
-        grams = patch_grams(images, self._window), tf.matmul(b, b, transpose_b=True)
-        return gram_norms(*grams, self._roundings)
 
     @property
     def _roundings(self):

@@ -176,18 +176,14 @@ class RowSums:
             with tf.control_dependencies(parts[-1:] if in_turn else []):
                 parts.append(function(*map(tf.identity, some) if in_turn else some))
             begin = end
-        return _added_up(parts)
+        step = BLOCKS_ADDED_AT_ONCE
+        while len(parts) > 1:
+            parts = [tf.add_n(parts[i : i + step]) for i in range(0, len(parts), step)]
+        return parts[0]
 
 
 IN_BLOCKS = RowSums()
 IN_FLOAT64 = RowSums(None)
-
-
-def _added_up(parts):
-    step = BLOCKS_ADDED_AT_ONCE
-    while len(parts) > 1:
-        parts = [tf.add_n(parts[i : i + step]) for i in range(0, len(parts), step)]
-    return parts[0]
 
 
 def _fused(a, b):

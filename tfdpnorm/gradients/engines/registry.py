@@ -92,31 +92,26 @@ def _has_tensorflow_privacy():
     return release < (2, 16) and importlib.util.find_spec("tensorflow_privacy") is not None
 
 
-def _book_keeping(model, optimizer, rows_mix, rows_per_example):
-    del optimizer, rows_mix
-    return functools.partial(book_keeping, model, rows_per_example=rows_per_example)
-
-
-def _per_example(model, optimizer, rows_mix, rows_per_example):
-    del model, optimizer, rows_per_example
-    return functools.partial(per_example, rows_mix=rows_mix)
-
-
-def _tfp_vectorized(model, optimizer, rows_mix, rows_per_example):
-    del model, rows_mix, rows_per_example
-    return functools.partial(tfp_vectorized, check_optimizer(optimizer))
-
-
-def _tfp_model(model, optimizer, rows_mix, rows_per_example):
-    del model, optimizer, rows_mix, rows_per_example
-    return tfp_model
-
-
 _ENGINES = (
-    Engine("book_keeping", _book_keeping, one_pass=True),
-    Engine("per_example", _per_example),
-    Engine("tfp_vectorized", _tfp_vectorized, of_tensorflow_privacy=True),
-    Engine("tfp_model", _tfp_model, of_tensorflow_privacy=True),
+    Engine(
+        "book_keeping",
+        lambda model, optimizer, rows_mix, rows_per_example: functools.partial(
+            book_keeping, model, rows_per_example=rows_per_example
+        ),
+        one_pass=True,
+    ),
+    Engine(
+        "per_example",
+        lambda model, optimizer, rows_mix, rows_per_example: functools.partial(
+            per_example, rows_mix=rows_mix
+        ),
+    ),
+    Engine(
+        "tfp_vectorized",
+        lambda model, optimizer, *_: functools.partial(tfp_vectorized, check_optimizer(optimizer)),
+        of_tensorflow_privacy=True,
+    ),
+    Engine("tfp_model", lambda *_: tfp_model, of_tensorflow_privacy=True),
 )
 ENGINES = {engine.name: engine for engine in _ENGINES}
 

@@ -82,7 +82,9 @@ class LookupSum(Contribution):
 
     def squared_norms(self):
         if in_xla():
-            return self._gram_norms()
+            # XLA needs static sizes, and the number of different ids is known only at run time.
+            products = tf.matmul(self._b, self._b, transpose_b=True)
+            return gram_norms(self._alike(), products, (0, self._b.shape[-1]))
         places, valid = self._places()
         found, index = tf.unique(places)
         sums = self._summed(tf.where(valid, index, -1), tf.size(found))
@@ -94,11 +96,6 @@ class LookupSum(Contribution):
             tf.cast(squares, tf.float64), rows, size(self._ids, 0)
         )
         return tf.cast(of_rows, squares.dtype)
-
-    def _gram_norms(self):
-        # XLA needs static sizes, and the number of different ids is known only at run time.
-        products = tf.matmul(self._b, self._b, transpose_b=True)
-        return gram_norms(self._alike(), products, (0, self._b.shape[-1]))
 
     def weighted_sum(self, factors, finite, sums=IN_BLOCKS):
         if self._by_id is None:

@@ -50,7 +50,7 @@ class FallbackRule(Rule):
         _warn_of_a_gradient_per_row(layer)
         # Copies: of two outputs, one may be computed from the other, and its gradient would
         # come back through both.
-        given_on = {id(z): watch(_copy(z)) for z in _distinct(outputs)}
+        given_on = {id(z): watch(with_keras_mask(z, keras_mask(z))) for z in _distinct(outputs)}
         outputs = tf.nest.map_structure(lambda z: given_on.get(id(z), z), outputs)
         return outputs, (call, (inputs, args, kwargs), masks, context_of_call())
 
@@ -182,10 +182,6 @@ def _check_one_row(layer, outputs, gradients):
             f"shapes {[tuple(s) for s in shapes]} for {[tuple(s) for s in expected]}, as if it "
             "read rows that are not arguments of its call"
         )
-
-
-def _copy(z):
-    return with_keras_mask(z, keras_mask(z))
 
 
 def _distinct(outputs):

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tfdpnorm.independence.verification import rules
-from tfdpnorm.independence.verification.in_place import in_place
 from tfdpnorm.independence.verification.verdicts import FREE, Mixed, Rows
-from tfdpnorm.independence.verification.walk import Walk
+from tfdpnorm.independence.verification.walk import Walk, may_change_state
+from tfdpnorm.plain_graph import UnknownGraph
 
 if TYPE_CHECKING:
     from typing import Any
@@ -63,7 +63,7 @@ def verify(question: Question) -> Proof:
     inside = [asked.tensor for asked in question.asked if asked.tensor is not None]
     found = iter(walk.run(question.graph, question.given, inside))
     verdicts = [FREE if asked.tensor is None else next(found) for asked in question.asked]
-    shared, is_kept = in_place(question.graph)
+    shared, is_kept = _in_place(question.graph)
     if shared is not None:
         verdicts = [shared] * len(verdicts)
         walk.faults += [shared] if is_kept else []
@@ -159,3 +159,33 @@ class Proof:
         """The `Mixed` of the operation that stopped the proof first; None without one."""
         mixed = [c.verdict for c in self.failed if isinstance(c.verdict, Mixed)]
         return next(iter([*mixed, *self.state_faults]), None)
+
+
+_IN_PLACE = ("InplaceAdd", "InplaceSub", "InplaceUpdate", "_ParallelConcatUpdate")
+# Reading a variable, drawing, and making a tensor have or move state, too, but keep no tensor.
+_KEEPS_NONE = ("Empty", "Assert", "Random", "Rng", "Stateful", "Multinomial", "TruncatedNormal")
+_WHY = "writes in place, into memory that other operations may read"
+
+
+def _in_place(graph):
+    """Finds operations of a graph that write into their input's memory, as in `tf.nn.ctc_loss`.
+
+    Lemma. A verdict is on the value that an operation gives. Where another operation writes into
+    that memory, later readers of it get another value: nothing is known of any tensor of the graph.
+    If no operation of it writes state either, its state is what it was before.
+
+    Returns the `Mixed` of the first one, or None, and whether state may keep a tensor that was
+    written so.
+    """
+    try:
+        leaves = [op for op in graph.inside() if not op.functions]
+    except UnknownGraph:
+        return None, False  # which the walk finds as well
+    found = next((op for op in leaves if op.type in _IN_PLACE), None)
+    if found is None:
+        return None, False
+    keeps = any(
+        may_change_state(op.type, op.is_stateful) and not op.type.startswith(_KEEPS_NONE)
+        for op in leaves
+    )
+    return Mixed(found.name, found.type, found.name.rpartition("/")[0], _WHY), keeps

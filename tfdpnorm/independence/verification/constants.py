@@ -42,7 +42,14 @@ class Constants:
             return None
         op = tensor.op
         if op.type in ("Shape", "Size", "Rank", "ShapeN"):
-            return _of_shape(op, tensor)
+            given = op.inputs[tensor.index if op.type == "ShapeN" else 0]
+            if op.type == "Rank":
+                value = given.rank
+            elif given.size is None:
+                value = None
+            else:
+                value = given.size if op.type == "Size" else given.shape
+            return None if value is None else np.asarray(value, tensor.dtype)
         if op.type in ("ZerosLike", "OnesLike") and size is not None:
             fill = np.zeros if op.type == "ZerosLike" else np.ones
             return fill(tensor.shape, dtype)
@@ -73,15 +80,6 @@ def _may_be(shape, known):
     return shape is None or (
         len(shape) == len(known) and all(a in (None, b) for a, b in zip(shape, known, strict=True))
     )
-
-
-def _of_shape(op, tensor):
-    given = op.inputs[tensor.index if op.type == "ShapeN" else 0]
-    if op.type == "Rank":
-        value = given.rank
-    else:
-        value = None if given.size is None else given.size if op.type == "Size" else given.shape
-    return None if value is None else np.asarray(value, tensor.dtype)
 
 
 def strided(op, begin, end, strides, rank=None):
@@ -153,19 +151,6 @@ def _sliced(op, x, begin, size):
     return x[tuple(slice(b, b + s) for b, s in zip(begin, size, strict=True))]
 
 
-def _split(op, axis, x):
-    return list(np.split(x, op.attributes["num_split"], axis=int(axis)))
-
-
-def _split_sizes(op, x, sizes, axis):
-    return list(np.split(x, np.cumsum(sizes)[:-1], axis=int(axis)))
-
-
-def _unpacked(op, x):
-    axis = op.attributes["axis"]
-    return [np.take(x, i, axis=axis) for i in range(op.attributes["num"])]
-
-
 # By type of operation, the function from it and its inputs' values to its outputs'.
 FOLDS = {
     "Identity": lambda op, x: x,
@@ -174,10 +159,12 @@ FOLDS = {
     "EnsureShape": lambda op, x: x,
     "Cast": lambda op, x: x,
     "Pack": lambda op, *x: np.stack(x, axis=op.attributes["axis"]),
-    "Unpack": _unpacked,
+    "Unpack": lambda op, x: [
+        np.take(x, i, axis=op.attributes["axis"]) for i in range(op.attributes["num"])
+    ],
     "ConcatV2": lambda op, *x: np.concatenate(x[:-1], axis=int(x[-1])),
-    "Split": _split,
-    "SplitV": _split_sizes,
+    "Split": lambda op, axis, x: np.split(x, op.attributes["num_split"], axis=int(axis)),
+    "SplitV": lambda op, x, sizes, axis: np.split(x, np.cumsum(sizes)[:-1], axis=int(axis)),
     "StridedSlice": lambda op, x, *by: x[strided(op, *by)],
     "Slice": _sliced,
     "Reshape": lambda op, x, shape: np.reshape(x, shape),

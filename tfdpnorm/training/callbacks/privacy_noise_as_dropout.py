@@ -121,7 +121,16 @@ class PrivacyNoiseAsDropout(keras.callbacks.Callback):
                 "The model has no layer that takes public noise. Use "
                 'tfdpnorm.layers.VariationalDropoutDense(units, noise="public").'
             )
-        _check_optimizer(self.model.optimizer)
+        optimizer = self.model.optimizer
+        plain = type(optimizer) in (keras.optimizers.SGD, keras.optimizers.legacy.SGD)
+        config = optimizer.get_config() if plain else {}
+        changed = [name for name in _CHANGES_THE_UPDATE if config.get(name)]
+        if not plain or changed:
+            given = f"SGD with {changed}" if plain else type(optimizer).__name__
+            raise ValueError(
+                f"Expected plain SGD, got {given}: the noise of its updates is not eta z C / L. "
+                "Use keras.optimizers.SGD(learning_rate)."
+            )
         if steps_per_execution(self.model) > 1:
             raise ValueError(
                 "Expected steps_per_execution=1, got "
@@ -140,15 +149,3 @@ class PrivacyNoiseAsDropout(keras.callbacks.Callback):
         multiplier = plan.noise_multiplier / math.sqrt(1 - plan.statistics_budget_share)
         of_mean = multiplier * plan.l2_norm_clip / plan.expected_batch_size
         return self.factor * next_learning_rate(self.model.optimizer) * of_mean
-
-
-def _check_optimizer(optimizer):
-    plain = type(optimizer) in (keras.optimizers.SGD, keras.optimizers.legacy.SGD)
-    config = optimizer.get_config() if plain else {}
-    changed = [name for name in _CHANGES_THE_UPDATE if config.get(name)]
-    if not plain or changed:
-        given = f"SGD with {changed}" if plain else type(optimizer).__name__
-        raise ValueError(
-            f"Expected plain SGD, got {given}: the noise of its updates is not eta z C / L. Use "
-            "keras.optimizers.SGD(learning_rate)."
-        )

@@ -50,15 +50,13 @@ class PrivacyTensorBoard(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         with self._writer.as_default(step=self.model.ledger.state.updates):
             for name, value in (logs or {}).items():
-                tf.summary.scalar(f"{self._group(name)}/{name}", float(value))
+                group = VALIDATION if name.startswith("val_") else NOT_COVERED
+                if name in _FREE or name.startswith(NAME_PREFIX):
+                    group = COVERED
+                tf.summary.scalar(f"{group}/{name}", float(value))
 
     def on_train_end(self, logs: dict | None = None) -> None:
         self._writer.close()
-
-    def _group(self, name):
-        if name in _FREE or name.startswith(NAME_PREFIX):
-            return COVERED
-        return VALIDATION if name.startswith("val_") else NOT_COVERED
 
 
 def check_tensorboard(name):

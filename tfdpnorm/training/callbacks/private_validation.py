@@ -155,7 +155,11 @@ class PrivateValidation(keras.callbacks.Callback):
         self._budget, self._correct, self._batch_size = budget, correct, batch_size
         self._planned, self._rows_at_once = None, batch_size
         self._first_ledger = None  # weak reference to the first one that was charged, its file
-        self._digest_of_rows = _digest((self.x, self.y))
+        state = hashlib.sha256()
+        for part in tf.nest.flatten((self.x, self.y)):
+            state.update(f"{part.dtype.str}{part.shape}".encode())
+            state.update(np.ascontiguousarray(part).tobytes())
+        self._digest_of_rows = state.digest()
 
     def check_training_data(self, x: Any) -> None:
         """Checks that no validation row is a training row, unless `disjoint=False`; for `fit`.
@@ -224,7 +228,20 @@ class PrivateValidation(keras.callbacks.Callback):
                 )
             ledger.record(caveat("validation_without_noise", name=self.name))
         self._rows_at_once = self.model.rows_to_predict_at_once(self.x, self._batch_size)
-        self._try_correct()
+        # Judges a few rows together and one by one, before anything depends on it.
+        take = lambda rows, s: tf.nest.map_structure(lambda leaf: leaf[s], rows)  # noqa: E731
+        few = slice(0, min(_ROWS_TRIED, self._batch_size))
+        y = take(self.y, few)
+        predictions = self._predict(take(self.x, few))
+        together = self._checked_correct(y, predictions)
+        for row, right in enumerate(together):
+            one = slice(row, row + 1)
+            if self._checked_correct(take(y, one), take(predictions, one))[0] != right:
+                raise PrivacyError(
+                    "correct(y, predictions) does not judge each row by itself: its answer for row "
+                    f"{row} changes with the other rows. One example could then change the count "
+                    "by more than 1. Judge each row by its own target and prediction."
+                )
         self._planned = None
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
@@ -346,22 +363,6 @@ class PrivateValidation(keras.callbacks.Callback):
             )
         return right
 
-    def _try_correct(self):
-        """Judges a few rows together and one by one, before anything depends on it."""
-        take = lambda rows, s: tf.nest.map_structure(lambda leaf: leaf[s], rows)  # noqa: E731
-        few = slice(0, min(_ROWS_TRIED, self._batch_size))
-        y = take(self.y, few)
-        predictions = self._predict(take(self.x, few))
-        together = self._checked_correct(y, predictions)
-        for row, right in enumerate(together):
-            one = slice(row, row + 1)
-            if self._checked_correct(take(y, one), take(predictions, one))[0] != right:
-                raise PrivacyError(
-                    "correct(y, predictions) does not judge each row by itself: its answer for row "
-                    f"{row} changes with the other rows. One example could then change the count "
-                    "by more than 1. Judge each row by its own target and prediction."
-                )
-
 
 def _noise_multiplier(noise_multiplier, budget, queries):
     if (noise_multiplier is None) == (budget is None):
@@ -393,11 +394,3 @@ def _whole_noise(stddev):
     uniform = (2 * entropy.getrandbits(256) + 1) / 2**257
     radius = math.sqrt(-2.0 * math.log(uniform))
     return round(stddev * radius * math.cos(2.0 * math.pi * entropy.random()))
-
-
-def _digest(structure):
-    state = hashlib.sha256()
-    for leaf in tf.nest.flatten(structure):
-        state.update(f"{leaf.dtype.str}{leaf.shape}".encode())
-        state.update(np.ascontiguousarray(leaf).tobytes())
-    return state.digest()

@@ -113,11 +113,16 @@ def confused_with_logits(model, loss):
     if len(layers) != 1 or isinstance(loss, (list, tuple, dict)):
         return None
     (layer,) = layers
-    takes, gives = _takes_logits(keras.losses.get(loss)), _gives_logits(layer)
-    if takes is None or gives is None or takes == gives:
+    loss, gives = keras.losses.get(loss), _gives_logits(layer)
+    if type(loss) in _CLASSES:
+        takes = bool(loss.get_config().get("from_logits", False))
+    elif loss in _FUNCTIONS:
+        takes = False
+    else:
+        return None
+    if gives is None or takes == gives:
         return None
     if gives:
-        loss = keras.losses.get(loss)
         cls = dict(zip(_FUNCTIONS, _CLASSES, strict=True)).get(loss, type(loss))
         return (
             f"The loss expects probabilities, and {layer.name!r}, the last layer, gives logits: "
@@ -127,13 +132,6 @@ def confused_with_logits(model, loss):
         f"The loss expects logits, and {layer.name!r}, the last layer, gives probabilities: remove "
         "its activation, or from_logits=True from the loss."
     )
-
-
-def _takes_logits(loss):
-    """Whether a loss takes logits; None if it is no cross-entropy of Keras' own."""
-    if type(loss) in _CLASSES:
-        return bool(loss.get_config().get("from_logits", False))
-    return False if loss in _FUNCTIONS else None
 
 
 def _gives_logits(layer):

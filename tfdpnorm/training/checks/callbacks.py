@@ -103,13 +103,23 @@ def check_callbacks(
             )
     free = {*FREE, *names}
     logs = None
-    if names_of_logs is not None and all(map(_adds_no_logs, callbacks)):
+    # Keras' callbacks and ours write no names of their own into the logs.
+    packages = {type(callback).__module__.partition(".")[0] for callback in callbacks}
+    if names_of_logs is not None and packages <= {"keras", "tfdpnorm"}:
         logs = {*free, *names_of_logs}
         logs |= {f"val_{name}" for name in names_of_logs} if validation_data_given else set()
     for callback in callbacks:
         _refuse(callback, ledger, free, validation_data_given)
         _check_logs(callback, logs, validation_data_given, ledger)
-        _settle_direction(callback, names)
+        # Noisy accuracies should rise; Keras 3 asks of others after an epoch.
+        monitor = getattr(callback, "monitor", None)
+        if asks_for_direction(callback):
+            if monitor in FREE:
+                raise ValueError(
+                    f"{type(callback).__name__} does not know whether {monitor!r} should rise or "
+                    'fall. Pass mode="max" or mode="min".'
+                )
+            callback.mode = "max" if monitor in names else "auto"
         _check_files(callback)
     public_validation = validation_is_public or not validation_data_given
     for callback in callbacks:
@@ -156,11 +166,6 @@ def _refuse(callback, ledger, free, validation_data_given):
         )
 
 
-def _adds_no_logs(callback):
-    """Whether a callback is Keras' or ours, which write no names of their own into the logs."""
-    return type(callback).__module__.partition(".")[0] in ("keras", "tfdpnorm")
-
-
 def _check_logs(callback, logs, validation_data_given, ledger):
     """Rejects names that will not be in the logs; `logs` are those that will, or None."""
     is_checkpoint = isinstance(callback, keras.callbacks.ModelCheckpoint)
@@ -177,18 +182,6 @@ def _check_logs(callback, logs, validation_data_given, ledger):
                 f"{type(callback).__name__} needs {name!r}, which fit() does not show. It shows "
                 f"{', '.join(sorted(logs))}."
             )
-
-
-def _settle_direction(callback, noisy):
-    """Says of noisy accuracies that they should rise; Keras 3 asks for others after an epoch."""
-    monitor = getattr(callback, "monitor", None)
-    if asks_for_direction(callback):
-        if monitor in FREE:
-            raise ValueError(
-                f"{type(callback).__name__} does not know whether {monitor!r} should rise or fall. "
-                'Pass mode="max" or mode="min".'
-            )
-        callback.mode = "max" if monitor in noisy else "auto"
 
 
 def _check_files(callback):

@@ -70,7 +70,10 @@ def check_inputs(model, x, *, has_public_rows=False, is_augmented=False):
                 "keras.layers.StringLookup(vocabulary=...), with a fixed public vocabulary."
             )
         wanted, shape = list(spec.shape[1:]), list(array.shape[1:])
-        adjusted = _is_adjusted(wanted, shape)
+        # Keras adds or drops a last axis of one entry.
+        longer, shorter = sorted((wanted, shape), key=len, reverse=True)
+        is_by_one = len(longer) == len(shorter) + 1 and longer[-1] == 1
+        adjusted = is_by_one and tf.TensorShape(longer[:-1]).is_compatible_with(shorter)
         fits = tf.TensorShape(wanted).is_compatible_with(shape)
         fits |= is_augmented and len(wanted) == len(shape)
         if fits or ((adjusted or is_augmented) and not has_public_rows):
@@ -88,13 +91,6 @@ def check_inputs(model, x, *, has_public_rows=False, is_augmented=False):
         )
 
 
-def _is_adjusted(wanted, shape):
-    """Whether Keras adds or drops a last axis of one entry."""
-    longer, shorter = sorted((wanted, shape), key=len, reverse=True)
-    is_by_one = len(longer) == len(shorter) + 1 and longer[-1] == 1
-    return is_by_one and tf.TensorShape(longer[:-1]).is_compatible_with(shorter)
-
-
 def check_ids(model, x):
     """Rejects ids outside of an `Embedding` that takes them, with nothing of the ids in the error.
 
@@ -110,16 +106,13 @@ def check_ids(model, x):
         taken = {id(tensor) for tensor in tensors_before(layer)}
         for tensor, array in zip(inputs, arrays, strict=True):
             if id(tensor) in taken and isinstance(array, np.ndarray):
-                _check_range(layer, array)
-
-
-def _check_range(layer, ids):
-    if np.any((ids < 0) | (ids >= layer.input_dim)):
-        raise ValueError(
-            f"Some ids are outside of [0, {layer.input_dim}), the input_dim of {layer.name!r}. "
-            "Give the layer an input_dim above the largest id (vocabularies often count an unknown "
-            "word and the padding besides), or replace such ids by that of an unknown word."
-        )
+                if np.any((array < 0) | (array >= layer.input_dim)):
+                    raise ValueError(
+                        f"Some ids are outside of [0, {layer.input_dim}), the input_dim of "
+                        f"{layer.name!r}. Give the layer an input_dim above the largest id "
+                        "(vocabularies often count an unknown word and the padding besides), or "
+                        "replace such ids by that of an unknown word."
+                    )
 
 
 def check_sample_weight(sample_weight):

@@ -98,7 +98,12 @@ class IndependenceChecks:
             self._void(_SWITCHED_OFF)
             return proof is not None and not proof.holds
         check_proof(proof, engine)
-        self._certify(proof)
+        # Not for a trial of a search: the names of layers would reveal how many trials there were.
+        if proof is not None and ledger.file is not None and ledger.state.search is None:
+            data = certificate.encode(proof.question, proof.constants_read)
+            name = certificate.name_of(data)
+            files.write_whole(os.path.join(os.path.dirname(ledger.file.path), name), data)
+            ledger.record(caveat("certificate", file=name, sha256=certificate.digest(data)))
         if proof is None:
             self._void(_UNKNOWN_SIZE)
         elif engine.one_pass:
@@ -109,19 +114,6 @@ class IndependenceChecks:
         else:
             self._void(_FOREIGN.format(engine=engine.name))
         return False
-
-    def _certify(self, proof):
-        """Keeps what was verified in the folder of the run, and its digest in the ledger.
-
-        Not for a trial of a search: the names of layers would reveal how many trials there were.
-        """
-        ledger = self._private.ledger
-        if proof is None or ledger.file is None or ledger.state.search is not None:
-            return
-        data = certificate.encode(proof.question, proof.constants_read)
-        name = certificate.name_of(data)
-        files.write_whole(os.path.join(os.path.dirname(ledger.file.path), name), data)
-        ledger.record(caveat("certificate", file=name, sha256=certificate.digest(data)))
 
     def _void(self, why):
         ledger, reason = self._private.ledger, caveat("not_verified", why=why)

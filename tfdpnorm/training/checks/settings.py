@@ -161,7 +161,7 @@ def check_views(views, mode):
     is_joined = mode in ("example", "lot")
     for found, what, each in (
         (views.rows_per_person is not None, "most_per_person", "row"),
-        (not views.are_rows, "Augmentation", "example"),
+        (views.rows_per_example > 1 or views.augmentations, "Augmentation", "example"),
     ):
         if found and is_joined:
             raise ValueError(

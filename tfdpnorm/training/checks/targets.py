@@ -121,7 +121,14 @@ def weights_by_class(class_weight, y, sample_weight):
             "Expected class_weight to be a dict of a number for each class 0, 1, ..., got "
             f"{class_weight!r}. Or pass sample_weight, one number for each example."
         )
-    _check_signs(class_weight)
+    # Not later, for examples: a message about their weights would reveal their labels.
+    most = np.finfo(np.float32).max
+    wrong = {i: w for i, w in class_weight.items() if not 0 <= w <= most}
+    if wrong:
+        raise ValueError(
+            "Expected class_weight >= 0 and finite in float32 for each class, got "
+            f"{wrong}. With 0 the examples of a class count for nothing."
+        )
     if y is None:
         raise ValueError(
             "class_weight needs targets, and there are none. Pass arrays x and y; or weight the "
@@ -166,17 +173,3 @@ def weights_by_class(class_weight, y, sample_weight):
         return weights
     sample_weight = np.asarray(sample_weight)
     return weights.reshape(-1, *[1] * (sample_weight.ndim - 1)) * sample_weight
-
-
-def _check_signs(class_weight):
-    """Rejects weights below 0, and those that are not finite in float32, by class.
-
-    Not later, for examples: a message about their weights would reveal their labels.
-    """
-    most = np.finfo(np.float32).max
-    wrong = {i: w for i, w in class_weight.items() if not 0 <= w <= most}
-    if wrong:
-        raise ValueError(
-            "Expected class_weight >= 0 and finite in float32 for each class, got "
-            f"{wrong}. With 0 the examples of a class count for nothing."
-        )

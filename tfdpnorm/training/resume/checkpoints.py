@@ -79,7 +79,13 @@ def last_whole_state(path):
     Returns its state, or None without one, and the list of damaged ones, in words.
     """
     damaged = []
-    _bring_back_replaced(path)
+    # Undoes what a process began that died while it replaced a checkpoint.
+    for replaced in path.glob(f"{_PATTERN}{_REPLACED}"):
+        final = replaced.with_name(replaced.name.removesuffix(_REPLACED))
+        if final.exists():
+            shutil.rmtree(replaced, ignore_errors=True)
+        else:
+            os.rename(replaced, final)
     for folder in checkpoint_folders(path):
         try:
             state = _whole_state(folder)
@@ -94,16 +100,6 @@ def last_whole_state(path):
             )
         return state, damaged
     return None, damaged
-
-
-def _bring_back_replaced(path):
-    """Undoes what a process began that died while it replaced a checkpoint."""
-    for replaced in path.glob(f"{_PATTERN}{_REPLACED}"):
-        final = replaced.with_name(replaced.name.removesuffix(_REPLACED))
-        if final.exists():
-            shutil.rmtree(replaced, ignore_errors=True)
-        else:
-            os.rename(replaced, final)
 
 
 def restore(path, state, variables):

@@ -198,7 +198,14 @@ class Checkpointing(keras.callbacks.Callback):
 
     def _save(self):
         if self._saved_at != self._private.ledger.state.position:
-            memories = [_memory(callback) for callback in self._with_memory()]
+            memories = []
+            for callback in self._with_memory():
+                names = next(names for cls, names in _MEMORIES.items() if isinstance(callback, cls))
+                found = {name: getattr(callback, name, None) for name in names}
+                # As plain numbers, which JSON can hold. In Keras 3 the best is None before there
+                # was any.
+                numbers = {name: float(n) for name, n in found.items() if n is not None}
+                memories.append({"class": _name(callback), **numbers})
             rows = self._private.physical_batch_size
             self._folder.save(self._private.model, self._variables(), memories, rows)
             self._saved_at = self._private.ledger.state.position
@@ -250,14 +257,6 @@ def _plain(value):
     if hasattr(value, "numpy"):
         value = value.numpy()
     return value.item() if getattr(value, "size", 0) == 1 else type(value).__name__
-
-
-def _memory(callback):
-    names = next(names for cls, names in _MEMORIES.items() if isinstance(callback, cls))
-    found = {name: getattr(callback, name, None) for name in names}
-    # As plain numbers, which JSON can hold. In Keras 3 the best is None before there was any.
-    numbers = {name: float(number) for name, number in found.items() if number is not None}
-    return {"class": _name(callback), **numbers}
 
 
 def _name(value):

@@ -125,8 +125,10 @@ class RunFolder:
             self.ledger = create_ledger(self.path / LEDGER, plan, settings)
         if self.checkpoint is not None:
             self.ledger.file.check_reaches(tuple(self.checkpoint["ledger"]))
-        if self.checkpoint is not None and not self._has_ended():
-            self.ledger.record(Resume(self.checkpoint["updates"]))
+            state, updates = self.ledger.state, self.checkpoint["updates"]
+            # A run that made all of its updates, and lost none, is read, not resumed.
+            if state.remaining_updates or updates != state.position:
+                self.ledger.record(Resume(updates))
 
     def save(
         self,
@@ -197,11 +199,6 @@ class RunFolder:
             f"Found: {', '.join(damaged) or 'none'}. Restore it from a copy, or name another "
             "run_dir; the epsilons of several runs on the same data add up."
         )
-
-    def _has_ended(self):
-        """Whether the run made all of its updates, and lost none: it is read, not resumed."""
-        state = self.ledger.state
-        return not state.remaining_updates and self.checkpoint["updates"] == state.position
 
 
 class Stated(Protocol):

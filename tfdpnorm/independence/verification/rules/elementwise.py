@@ -61,16 +61,12 @@ def _one(node):
 @rule(*_SEVERAL.split())
 def _several(node):
     if node.op.type == "AddN" and any(isinstance(v, ListOf) for v in node.verdicts):
-        return _added_lists(node)
+        # Lists are added element by element.
+        found = node.verdicts[0]
+        for verdict in node.verdicts[1:]:
+            found = node.walk.joined(node.op, 0, found, verdict)
+        return found
     return broadcast(node)
-
-
-def _added_lists(node):
-    """Lists are added element by element."""
-    found = node.verdicts[0]
-    for verdict in node.verdicts[1:]:
-        found = node.walk.joined(node.op, 0, found, verdict)
-    return found
 
 
 @rule("Select")
@@ -85,9 +81,7 @@ def _select(node):
     return broadcast(node)
 
 
-@rule("IdentityN")
-def _identity_n(node):
-    return list(node.verdicts)
+rule("IdentityN")(lambda node: list(node.verdicts))
 
 
 @rule("Bitcast")

@@ -19,9 +19,9 @@ _NO_LIST = "is no list whose elements are known"
 _PLACES = "depends on examples by its places or sizes"
 
 
-def _element(node, i):
-    """The verdict on the elements of the list in input i, or None."""
-    verdict = node.verdicts[i]
+def _element(node):
+    """The verdict on the elements of the list in the first input, or None."""
+    verdict = node.verdicts[0]
     if verdict == FREE:
         return verdict
     return verdict.element if isinstance(verdict, ListOf) else None
@@ -43,19 +43,13 @@ def _with(node, element, new):
     return found if isinstance(found, Mixed) else ListOf(found)
 
 
-@rule("TensorListReserve", "EmptyTensorList")
-def _new(node):
-    return node.mixed(_PLACES)
-
-
-@rule("TensorListLength", "TensorListElementShape")
-def _length(node):
-    return FREE
+rule("TensorListReserve", "EmptyTensorList")(lambda node: node.mixed(_PLACES))
+rule("TensorListLength", "TensorListElementShape")(lambda node: FREE)
 
 
 @rule("TensorListResize")
 def _resize(node):
-    element = _element(node, 0)
+    element = _element(node)
     if element is None or not node.all_free([1]):
         return node.mixed(_PLACES)
     return ListOf(element)
@@ -63,13 +57,13 @@ def _resize(node):
 
 @rule("TensorListPushBack")
 def _push(node):
-    element = _element(node, 0)
+    element = _element(node)
     return node.mixed(_NO_LIST) if element is None else _with(node, element, node.verdicts[1])
 
 
 @rule("TensorListPopBack")
 def _pop(node):
-    element = _element(node, 0)
+    element = _element(node)
     if element is None or not node.all_free([1]):
         return node.mixed(_NO_LIST)
     return [ListOf(element), _given(node, element, 1)]
@@ -77,7 +71,7 @@ def _pop(node):
 
 @rule("TensorListSetItem")
 def _set(node):
-    element = _element(node, 0)
+    element = _element(node)
     if element is None or not node.all_free([1]):
         return node.mixed(_PLACES)
     return _with(node, element, node.verdicts[2])
@@ -85,7 +79,7 @@ def _set(node):
 
 @rule("TensorListGetItem")
 def _get(node):
-    element = _element(node, 0)
+    element = _element(node)
     if element is None or not node.all_free([1, 2]):
         return node.mixed(_PLACES)
     return _given(node, element, 0)
@@ -93,7 +87,7 @@ def _get(node):
 
 @rule("TensorListStack", "TensorListGather")
 def _stack(node):
-    element = _element(node, 0)
+    element = _element(node)
     if element is None or not node.all_free(range(1, len(node.verdicts))):
         return node.mixed(_PLACES)
     if not isinstance(element, Rows):
@@ -109,9 +103,7 @@ def _from_tensor(node):
     return ListOf(rows.at(rows.axis - 1))
 
 
-@rule("TensorListConcatV2")
-def _concat(node):
-    return node.mixed("joins the elements of a list")
+rule("TensorListConcatV2")(lambda node: node.mixed("joins the elements of a list"))
 
 
 @rule("OptionalFromValue")
@@ -127,12 +119,10 @@ def _optional(node):
 
 @rule("OptionalGetValue")
 def _values(node):
-    element = _element(node, 0)
+    element = _element(node)
     if element is None:
         return node.mixed(_NO_LIST)
     return [_given(node, element, i) for i in range(len(node.op.outputs))]
 
 
-@rule("OptionalHasValue")
-def _has_value(node):
-    return node.mixed("asks whether there is a value")
+rule("OptionalHasValue")(lambda node: node.mixed("asks whether there is a value"))

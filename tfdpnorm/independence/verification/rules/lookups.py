@@ -50,9 +50,7 @@ def _taken(node, axis, number=None):
     return own.at(axis + own.axis)
 
 
-@rule("Gather")
-def _gather(node):
-    return gathered(node, 0, 0)
+rule("Gather")(lambda node: gathered(node, 0, 0))
 
 
 @rule("ResourceGather", "ResourceGatherNd")

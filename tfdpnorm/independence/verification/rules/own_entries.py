@@ -55,7 +55,14 @@ def taken(node, i, target, number=None):
         return None
     if isinstance(verdict, Rows):
         return verdict if _belong(found, verdict, node.examples) else None
-    return _layout_of(found, node.examples)
+    # Indices that name entries of these examples, on whichever axis they lie.
+    for axis in range(found.ndim):
+        along = np.moveaxis(found, axis, 0).reshape(found.shape[axis], -1)
+        if along.size and (along == along[:, :1]).all():
+            rows = layout(along[:, 0], axis, node.examples)
+            if rows is not None:
+                return rows
+    return None
 
 
 def _belong(found, own, examples):
@@ -65,17 +72,6 @@ def _belong(found, own, examples):
     shape = [1] * found.ndim
     shape[own.axis] = -1
     return bool((found == owners(own, examples).reshape(shape)).all())
-
-
-def _layout_of(found, examples):
-    """The `Rows` of indices that name entries of these examples, on whichever axis they lie."""
-    for axis in range(found.ndim):
-        along = np.moveaxis(found, axis, 0).reshape(found.shape[axis], -1)
-        if along.size and (along == along[:, :1]).all():
-            rows = layout(along[:, 0], axis, examples)
-            if rows is not None:
-                return rows
-    return None
 
 
 def put(node, indices, own, sizes, whole=False):

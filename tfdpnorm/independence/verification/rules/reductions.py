@@ -45,29 +45,22 @@ def _sum(node):
     return _over_axes(node, axes, node.attr("keep_dims"))
 
 
-@rule("Mean", "Prod", "Max", "Min", "All", "Any", "EuclideanNorm")
-def _reduction(node):
-    return _over_axes(node, node.constant(1), node.attr("keep_dims"))
-
-
-@rule("ArgMax", "ArgMin")
-def _arg(node):
-    return _over_axes(node, node.constant(1), False)
-
-
-@rule("Cumsum", "Cumprod", "CumulativeLogsumexp", "ReverseV2")
-def _along(node):
-    return _over_axes(node, node.constant(1), True)
-
-
-@rule("Roll")
-def _roll(node):
-    return _over_axes(node, node.constant(2), True)
+rule("Mean", "Prod", "Max", "Min", "All", "Any", "EuclideanNorm")(
+    lambda node: _over_axes(node, node.constant(1), node.attr("keep_dims"))
+)
+rule("ArgMax", "ArgMin")(lambda node: _over_axes(node, node.constant(1), False))
+rule("Cumsum", "Cumprod", "CumulativeLogsumexp", "ReverseV2")(
+    lambda node: _over_axes(node, node.constant(1), True)
+)
+rule("Roll")(lambda node: _over_axes(node, node.constant(2), True))
 
 
 @rule("LRNGrad")
 def _local_gradient(node):
-    return _all_along(node, [-1])
+    rank = node.rank(0)
+    if rank is None or any(v.axis == rank - 1 for _, v in node.rows):
+        return node.meeting("works along the axis of the examples")
+    return _same(node, range(len(node.verdicts)))
 
 
 # By types of operations that keep their axes: over which of these, counted from the last.
@@ -87,12 +80,9 @@ rule("NthElement")(functools.partial(_over_axes, axes=[-1], keeps=False))
 @rule("MatrixDiag", "MatrixDiagV2", "MatrixDiagV3")
 def _diagonal(node):
     # Several diagonals are on the last axis but one.
-    single = node.op.type == "MatrixDiag" or _single(node.constant(1))
+    k = node.constant(1)
+    single = node.op.type == "MatrixDiag" or (k is not None and np.size(k) == 1)
     return _over_axes(node, [-1] if single else [-1, -2], True)
-
-
-def _single(k):
-    return k is not None and np.size(k) == 1
 
 
 @rule("MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3")
@@ -123,13 +113,6 @@ def _reverse_sequence(node):
     if len({v.at(0) for v in rows}) > 1:
         return node.mixed("rows of several kinds meet")
     return rows[0].at(axis)
-
-
-def _all_along(node, axes):
-    rank = node.rank(0)
-    if rank is None or any(v.axis in {a % rank for a in axes} for _, v in node.rows):
-        return node.meeting("works along the axis of the examples")
-    return _same(node, range(len(node.verdicts)))
 
 
 def _same(node, inputs):

@@ -112,14 +112,10 @@ def _shape(node):
     return FREE
 
 
-@rule("ZerosLike", "OnesLike")
-def _constant_like(node):
-    return ListOf(FREE) if isinstance(node.verdicts[0], ListOf) else FREE
-
-
-@rule("Fill")
-def _fill(node):
-    return node.mixed("has a shape or a value that depends on examples")
+rule("ZerosLike", "OnesLike")(
+    lambda node: ListOf(FREE) if isinstance(node.verdicts[0], ListOf) else FREE
+)
+rule("Fill")(lambda node: node.mixed("has a shape or a value that depends on examples"))
 
 
 @rule("SpaceToBatchND", "SpaceToBatch")

@@ -51,7 +51,7 @@ def _strided_slice(node):
     rows, rank = node.of_rows(0), node.rank(0)
     if rows is None or rank is None:
         return node.mixed("takes a part that depends on examples")
-    axes = _strided_axes(node, rank, 1)
+    axes = _strided_axes(node, rank)
     if axes is None:
         return node.meeting(_PARTS)
     kept, ranges = axes
@@ -69,7 +69,7 @@ def _strided_slice_gradient(node):
     rows, shape = node.of_rows(4), node.constant(0)
     if rows is None or shape is None:
         return node.mixed("has a shape that is not known")
-    axes = _strided_axes(node, len(shape), 1)
+    axes = _strided_axes(node, len(shape))
     if axes is None:
         return node.meeting(_PARTS)
     kept, ranges = axes
@@ -84,15 +84,15 @@ def _strided_slice_gradient(node):
     return Rows(axis, rows.per_example, int(shape[axis]) // period)
 
 
-def _strided_axes(node, rank, first):
+def _strided_axes(node, rank):
     """Where the axes of a tensor go in a strided slice of it; None if that has no known rank.
 
-    The inputs of the `node` from number `first` on are begin, end and strides. Returns two dicts by
-    axis: to its place in the slice, for those that it has; and to (first, last, stride), for those
-    of which a range is taken; the stride is "unknown" where one of these is.
+    The inputs 1 to 3 of the `node` are begin, end and strides. Returns two dicts by axis: to its
+    place in the slice, for those that it has; and to (first, last, stride), for those of which a
+    range is taken; the stride is "unknown" where one of these is.
     """
-    begin, end, strides = (node.constant(first + k) for k in range(3))
-    length = node.shape(first)
+    begin, end, strides = (node.constant(k) for k in (1, 2, 3))
+    length = node.shape(1)
     if length is None or length[0] is None:
         return None
     masks = {
@@ -186,9 +186,7 @@ def _concat(node):
     return _joined(node, range(count), count)
 
 
-@rule("Concat")
-def _concat_first(node):
-    return _joined(node, range(1, len(node.verdicts)), 0)
+rule("Concat")(lambda node: _joined(node, range(1, len(node.verdicts)), 0))
 
 
 def _joined(node, inputs, axis_input):
@@ -198,22 +196,18 @@ def _joined(node, inputs, axis_input):
     axis = int(axis) % rank
     rows = [node.verdicts[i] for i in inputs if node.verdicts[i] != FREE]
     if all(isinstance(v, Rows) and v.axis == axis for v in rows):
-        return _joined_batches(node, inputs, rows)
+        # Batches one after another. A free tensor may be one, or several.
+        per_example = {v.per_example for v in rows}
+        period = rows[0].period(node.examples)
+        blocks = 0
+        for i in inputs:
+            shape = node.shape(i)
+            size = None if shape is None else shape[rows[0].axis]
+            if len(per_example) > 1 or size is None or size % period:
+                return node.mixed("joins the axis of the examples with other entries")
+            blocks += size // period
+        return Rows(rows[0].axis, rows[0].per_example, blocks)
     return common(node, inputs) or node.mixed("rows of several kinds meet")
-
-
-def _joined_batches(node, inputs, rows):
-    """Batches one after another. A free tensor may be one, or several."""
-    per_example = {v.per_example for v in rows}
-    period = rows[0].period(node.examples)
-    blocks = 0
-    for i in inputs:
-        shape = node.shape(i)
-        size = None if shape is None else shape[rows[0].axis]
-        if len(per_example) > 1 or size is None or size % period:
-            return node.mixed("joins the axis of the examples with other entries")
-        blocks += size // period
-    return Rows(rows[0].axis, rows[0].per_example, blocks)
 
 
 @rule("Pad", "PadV2", "MirrorPad")

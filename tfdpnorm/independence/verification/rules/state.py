@@ -21,9 +21,9 @@ def _read(node):
     return FREE if node.all_free(range(len(node.verdicts))) else node.mixed("reads by examples")
 
 
-@rule("Assert", "NoOp", "Print", "PrintV2", takes_mixed=True)
-def _gives_nothing(node):
-    return list(node.verdicts[: len(node.op.outputs)])
+rule("Assert", "NoOp", "Print", "PrintV2", takes_mixed=True)(
+    lambda node: list(node.verdicts[: len(node.op.outputs)])
+)
 
 
 @rule(
@@ -99,9 +99,7 @@ def _shuffle(node):
     return node.meeting("shuffles the examples") if rows.axis == 0 else rows
 
 
-@rule("ImmutableConst", "HashTableV2", "AnonymousHashTable", "LookupTableSizeV2")
-def _constant(node):
-    return FREE
+rule("ImmutableConst", "HashTableV2", "AnonymousHashTable", "LookupTableSizeV2")(lambda node: FREE)
 
 
 @rule("PyFunc", "PyFuncStateless", "EagerPyFunc", takes_mixed=True)
