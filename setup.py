@@ -64,7 +64,7 @@ DOCS_REQUIRES = [
     "sphinx-copybutton>=0.5",
 ]
 
-# Another accountant of attacks, for a test. It needs a dp-accounting that tensorflow-privacy does not.
+# Another accountant of attacks, for a test. tensorflow-privacy rejects the dp-accounting it needs.
 RISKCAL_REQUIRES = ["riskcal>=1.4,<2"]
 
 DEV_REQUIRES = [
