@@ -53,8 +53,11 @@ def test_patches_respond_to_those_alike(rng):
         [fixed_features.synthetic_rows(fixed.shape, 30, kind=kind) for kind in fixed.kinds]
     )
     model = fixed_features.fixed_features("patches", fixed)
-    found = keras.Model(model.inputs, model.get_layer("similarities").output)(images).numpy()
-    flat = keras.Model(model.inputs, model.get_layer("whitened_patches").output)(images).numpy()
+    alone = model.get_layer("patches")
+    found, flat = (
+        keras.Model(alone.inputs, alone.get_layer(name).output)(images).numpy()
+        for name in ("similarities", "whitened_patches")
+    )
     has_edges = np.linalg.norm(flat, axis=-1) > 0.1
     positive, negative = np.split(found[has_edges] > 0, 2, axis=-1)
     assert not np.any(positive & negative)
