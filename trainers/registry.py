@@ -52,7 +52,8 @@ def networks(experiment):
 
 def table_form(experiment):
     """Returns the `TableForm` of an experiment's table; the default one if it is not known."""
-    return (klause.forms() | davody.forms()).get(experiment, TableForm())
+    forms = klause.forms() | davody.forms() | fixed_cells.FORMS
+    return forms.get(experiment, TableForm())
 
 
 def notes(experiment, records):

@@ -68,7 +68,7 @@ def main():
     text.write_text(
         f"Made from {len(records)} records by `python -m trainers.table "
         f"--experiment={FLAGS.experiment}`. {tables.caption(records)}Test accuracy in "
-        f"percent: {form.caption()}; the paper's figure.\n\n"
+        f"percent: {form.caption()}; {form.beside} figure.\n\n"
         f"{table}\n"
     )
     draw = functools.partial(plots.plot_experiment, form=form)

@@ -65,6 +65,15 @@ def test_patches_respond_to_those_alike(rng):
     np.testing.assert_allclose(found.max(), 1 - 0.06, atol=0.1)  # a patch to itself, less a bit
 
 
+def test_a_kept_network_gives_the_mirror_image_the_same_patches(rng, tmp_path):
+    model = fixed_features.fixed_features("patches", small("patches", 3))
+    model.save(tmp_path / "patches.keras")
+    kept = keras.models.load_model(tmp_path / "patches.keras")
+    images = rng.random((3, 16, 16, 3)).astype(np.float32)
+    found, mirrored = model.predict(images, verbose=0), kept.predict(images[:, :, ::-1], verbose=0)
+    np.testing.assert_allclose(found, mirrored, atol=1e-5)
+
+
 def test_fewer_rows_than_features_span_the_same_directions(rng):
     inputs = keras.Input((6,))
     model = keras.Model(inputs, keras.layers.Flatten()(inputs))
