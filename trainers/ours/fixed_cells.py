@@ -69,4 +69,4 @@ def notes(records):
 
 EXPERIMENTS = {"without_public_data": cells}
 NOTES = {"without_public_data": notes}
-FORMS = {"without_public_data": TableForm(beside="the best published")}
+FORMS = {"without_public_data": TableForm(beside="best published")}
