@@ -52,7 +52,7 @@ def networks(experiment):
 
 def table_form(experiment):
     """Returns the `TableForm` of an experiment's table; the default one if it is not known."""
-    return (klause.forms() | davody.forms()).get(experiment, TableForm())
+    return (klause.forms() | davody.forms() | fixed_cells.FORMS).get(experiment, TableForm())
 
 
 def notes(experiment, records):

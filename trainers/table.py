@@ -65,10 +65,11 @@ def main():
     print(table)
     text = folder / f"{FLAGS.experiment}.md"
     has_noisy_weights = records[0]["weight_noise_stddev"] is not None
+    theirs = "paper's" if form.beside == "paper" else form.beside
     text.write_text(
         f"Made from {len(records)} records by `python -m trainers.table "
         f"--experiment={FLAGS.experiment}`. {tables.caption(records)}Test accuracy in "
-        f"percent: {form.caption()}; the paper's figure.\n\n"
+        f"percent: {form.caption()}; the {theirs} figure.\n\n"
         f"{table}\n"
     )
     draw = functools.partial(plots.plot_experiment, form=form)

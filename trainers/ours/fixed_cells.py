@@ -6,6 +6,7 @@ How the settings were found is in results/SEARCH.md.
 from trainers.cells import column_of_privacy
 from trainers.ours import finetune_cells as finetune
 from trainers.report.markdown import mean_text, table
+from trainers.report.tables import TableForm
 
 _ANY = dict(
     l2_norm_clip=0.3,
@@ -68,3 +69,4 @@ def notes(records):
 
 EXPERIMENTS = {"without_public_data": cells}
 NOTES = {"without_public_data": notes}
+FORMS = {"without_public_data": TableForm(beside="best published")}

@@ -24,6 +24,7 @@ class TableForm(NamedTuple):
     top5: dict | None = None  # those for the label among the five largest logits, shown as well
     by_top5: tuple = ()  # cells of which these are shown in place of the accuracy
     minutes: dict | None = None  # training times by network: two more columns have them, and ours
+    beside: str = "paper"  # what is said before the figures beside ours
     errors: dict | None = None  # the paper's standard errors, in place of deviations; so are ours
 
     def field(self, cell):
@@ -195,7 +196,7 @@ def _figures(records, form, field, theirs, what=""):
     if len(averages) == len(records):
         text += f" [{form.middle(averages):.2f}]"
     if theirs:
-        text += f"; paper {theirs if isinstance(theirs, str) else f'{theirs:.2f}'}"
+        text += f"; {form.beside} {theirs if isinstance(theirs, str) else f'{theirs:.2f}'}"
     return text
 
 

@@ -42,10 +42,11 @@ _ACTIVE = 0.4  # the share of patches that a filter and its negative respond to
 
 
 def patches(image, public):
-    """Returns similarities to whitened patches of synthetic images, averaged over squares.
+    """Returns roots of similarities to whitened patches of synthetic images, averaged over squares.
 
     A patch is whitened by the covariance of synthetic patches and brought to length 1. Its inner
-    products with 512 of these, and their negatives, count above a threshold. Coates and Ng (2012),
+    products with 512 of these, and their negatives, count above a threshold. An image and its
+    mirror image have the same features, the root of the mean of both. Coates and Ng (2012),
     "Learning feature representations with k-means"; Thiry et al. (2021), "The unreasonable
     effectiveness of patches in deep convolutional kernels methods".
     """
@@ -74,11 +75,15 @@ def patches(image, public):
         layer.set_weights([weights.reshape(side, side, -1, units), np.full(units, bias)])
         return x
 
-    x = convolved(image, kernel, 0.0, _SIZE, "whitened_patches")
+    one = keras.Input(image.shape[1:], name="one")
+    x = convolved(one, kernel, 0.0, _SIZE, "whitened_patches")
     x = keras.layers.UnitNormalization(name="patches_at_length_1")(x)
     both = np.hstack([filters, -filters])
     x = convolved(x, both, -threshold, 1, "similarities", "relu")
-    return keras.layers.AveragePooling2D(_POOL, name="squares")(x)
+    x = keras.layers.AveragePooling2D(_POOL, name="squares")(x)
+    alone = keras.Model(one, x, name="patches")
+    both = [alone(image), alone(keras.ops.flip(image, axis=2))]
+    return keras.ops.sqrt(keras.layers.Average(name="with_the_mirror_image")(both))
 
 
 NETWORKS = {

@@ -53,13 +53,25 @@ def test_patches_respond_to_those_alike(rng):
         [fixed_features.synthetic_rows(fixed.shape, 30, kind=kind) for kind in fixed.kinds]
     )
     model = fixed_features.fixed_features("patches", fixed)
-    found = keras.Model(model.inputs, model.get_layer("similarities").output)(images).numpy()
-    flat = keras.Model(model.inputs, model.get_layer("whitened_patches").output)(images).numpy()
+    alone = model.get_layer("patches")
+    found, flat = (
+        keras.Model(alone.inputs, alone.get_layer(name).output)(images).numpy()
+        for name in ("similarities", "whitened_patches")
+    )
     has_edges = np.linalg.norm(flat, axis=-1) > 0.1
     positive, negative = np.split(found[has_edges] > 0, 2, axis=-1)
     assert not np.any(positive & negative)
     assert np.mean(positive | negative) == pytest.approx(0.4, abs=0.1)
     np.testing.assert_allclose(found.max(), 1 - 0.06, atol=0.1)  # a patch to itself, less a bit
+
+
+def test_a_kept_network_gives_the_mirror_image_the_same_patches(rng, tmp_path):
+    model = fixed_features.fixed_features("patches", small("patches", 3))
+    model.save(tmp_path / "patches.keras")
+    kept = keras.models.load_model(tmp_path / "patches.keras")
+    images = rng.random((3, 16, 16, 3)).astype(np.float32)
+    found, mirrored = model.predict(images, verbose=0), kept.predict(images[:, :, ::-1], verbose=0)
+    np.testing.assert_allclose(found, mirrored, atol=1e-5)
 
 
 def test_fewer_rows_than_features_span_the_same_directions(rng):
