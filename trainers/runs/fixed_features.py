@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
 from tensorflow import keras
 
 from tfdpnorm import files
@@ -82,8 +83,12 @@ def patches(image, public):
     x = convolved(x, both, -threshold, 1, "similarities", "relu")
     x = keras.layers.AveragePooling2D(_POOL, name="squares")(x)
     alone = keras.Model(one, x, name="patches")
-    both = [alone(image), alone(keras.ops.flip(image, axis=2))]
-    return keras.ops.sqrt(keras.layers.Average(name="with_the_mirror_image")(both))
+    if hasattr(keras, "ops"):
+        mirrored, root = keras.ops.flip(image, axis=2), keras.ops.sqrt
+    else:  # Keras 2 makes layers of TensorFlow's functions.
+        mirrored, root = tf.reverse(image, [2]), tf.sqrt
+    both = [alone(image), alone(mirrored)]
+    return root(keras.layers.Average(name="with_the_mirror_image")(both))
 
 
 NETWORKS = {
