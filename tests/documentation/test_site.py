@@ -36,7 +36,8 @@ def test_relative_links_lead_to_files():
     dead = []
     for page in [*PAGES, *others, ROOT / "examples/README.md", ROOT / "benchmarks/README.md"]:
         for target, _ in LINK.findall(page.read_text("utf-8")):
-            if not (page.parent / target).exists():
+            # The build of the site makes what is generated, and checks the links to it.
+            if not (target.startswith("generated/") or (page.parent / target).exists()):
                 dead.append(f"{page.relative_to(ROOT)}: {target}")
     assert dead == []
 

@@ -82,10 +82,7 @@ class ConvolutionSum(Contribution):
 
     def squared_norms(self):
         if self._gram_is_cheaper():
-            ((images, b),) = self._calls
-            b = _flat(b)
-            grams = patch_grams(images, self._window), tf.matmul(b, b, transpose_b=True)
-            return gram_norms(*grams, self._roundings)
+            return self._gram_norms()
         self._matrices, measures = self._kernel_gradients()
         return self._norms_from(measures)
 
@@ -127,6 +124,12 @@ class ConvolutionSum(Contribution):
     def _norms_from(self, measures):
         """The squared norms of the gradients with respect to the variable, [rows]."""
         return measures
+
+    def _gram_norms(self):  # subclasses have their own
+        ((images, b),) = self._calls
+        b = _flat(b)
+        grams = patch_grams(images, self._window), tf.matmul(b, b, transpose_b=True)
+        return gram_norms(*grams, self._roundings)
 
     @property
     def _roundings(self):
