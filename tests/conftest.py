@@ -20,6 +20,8 @@ from tests.clean_keras import reset_keras, reset_policy
 # Before TensorFlow is loaded, here and in the programs that tests start.
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("TF_NUM_INTEROP_THREADS", "1")
+# TensorFlow switches oneDNN on by processor, and has no dilated transposed convolutions without it.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
 # Ledgers and checkpoints wait for the disk at each entry: in memory, half the time of their tests.
 _IN_MEMORY = "/dev/shm"
