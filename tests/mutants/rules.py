@@ -219,8 +219,8 @@ MUTANTS = (
         (
             ("if len(self._calls) > 1 or self._rows", "if self._rows"),
             (
-                "((images, b),) = self._calls\n            b =",
-                "(images, b), *_ = self._calls\n            b =",
+                "((images, b),) = self._calls\n        b =",
+                "(images, b), *_ = self._calls\n        b =",
             ),
             (
                 "((images, b),) = self._calls\n        sizes",
