@@ -72,6 +72,11 @@ def test_a_kept_network_gives_the_mirror_image_the_same_patches(rng, tmp_path):
     images = rng.random((3, 16, 16, 3)).astype(np.float32)
     found, mirrored = model.predict(images, verbose=0), kept.predict(images[:, :, ::-1], verbose=0)
     np.testing.assert_allclose(found, mirrored, atol=1e-5)
+    front = keras.Model(model.inputs, model.get_layer("flatten").output)
+    alone = model.get_layer("patches").predict
+    both = alone(images, verbose=0) + alone(images[:, :, ::-1], verbose=0)
+    expected = np.sqrt(both / 2).reshape(3, -1)
+    np.testing.assert_allclose(front.predict(images, verbose=0), expected, atol=1e-5)
 
 
 def test_fewer_rows_than_features_span_the_same_directions(rng):
